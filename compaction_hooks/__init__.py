@@ -8,6 +8,7 @@ import typing
 
 from compaction_hooks.dress.project import project
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult, SessionState
+from compaction_hooks.engine.totals import SessionTotals
 from compaction_hooks.errors import CompactionError, ConfigurationError, ContextOverflowError
 from compaction_hooks.events import (
     CompactionEvent,
@@ -15,6 +16,7 @@ from compaction_hooks.events import (
     CompactionFinished,
     CompactionSkipped,
     CompactionStarted,
+    ContextPressure,
     EventHandler,
     HostCallFailed,
     PinMissing,
@@ -57,6 +59,7 @@ __all__ = [
     "CompactionStarted",
     "ConfigurationError",
     "ContextOverflowError",
+    "ContextPressure",
     "EventHandler",
     "ExtractiveSummarizer",
     "Format",
@@ -68,6 +71,7 @@ __all__ = [
     "PinMissing",
     "RecordStore",
     "SessionState",
+    "SessionTotals",
     "StoreFailed",
     "Summarizer",
     "Summary",
@@ -80,6 +84,7 @@ __all__ = [
 ]
 
 _OTHER_MODULES = (
+    "compact_tool",
     "errors",
     "formats",
     "messages",

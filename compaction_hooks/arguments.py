@@ -163,6 +163,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "carry": FUNCTION,
     "before_compact": FUNCTION,
+    "notice": Kind(
+        lambda value: isinstance(value, bool) or (isinstance(value, str) and value.strip() != ""),
+        "be True, False, or the text that tells the model",
+    ),
     "clock": FUNCTION,
     # of a call
     "signal": with_methods("be an event with is_set(), such as an asyncio.Event", "is_set"),

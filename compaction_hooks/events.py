@@ -23,6 +23,7 @@ __all__ = [
     "CompactionFinished",
     "CompactionSkipped",
     "CompactionStarted",
+    "ContextPressure",
     "EventHandler",
     "HostCallFailed",
     "PinMissing",
@@ -108,6 +109,8 @@ class CompactionFinished(_EndOfCompaction):
         native_summaries: Summaries of the provider's own among the newly covered messages: ours updates them, and those that only
             the provider can read stay in front of ours.
         left_out: Images, documents and sounds that the view replaces by a line with their names.
+        overruled_veto: The veto of `before_compact`, if the compaction was made all the same: after an overflow, or of a view above
+            the input limit; else "".
         record: The record. Its summary quotes the conversation; `repr` leaves it out.
     """
 
@@ -123,6 +126,7 @@ class CompactionFinished(_EndOfCompaction):
     native_summaries: int = 0
     left_out: int = 0
     fallback_reason: str = ""
+    overruled_veto: str = ""
 
     def __str__(self) -> str:
         tokens = f"{self.tokens_before:,} to {self.tokens_after:,} tokens"
@@ -134,10 +138,12 @@ class CompactionSkipped(_EndOfCompaction):
     """A compaction was due and was not made; unless the caller aborted it, the context still fits the window by estimate.
 
     Attributes:
-        why: "aborted", "nothing to summarize", "breaker open", "undone"; "the history was changed meanwhile" (it is tried again at
-            once); "left to the server" with the option of the request that makes it compact (reported once); "no progress" while
-            the context has hardly grown since the last compaction; the rejection of the best candidate: "no gain", "too large" or
-            "invalid:" with the rule that it breaks; "no media to leave out" after a request that was too large in bytes.
+        why: "aborted", "nothing to summarize", "breaker open", "undone"; "vetoed:" with the reason that `before_compact` gave
+            (told once: it holds until the user's next message); "the history was changed meanwhile" (it is tried again at
+            once); "left to the server" with the option of the request that makes it compact (reported once, and for each order
+            of the model's tool); "no progress" while the context has hardly grown since the last compaction; the rejection of
+            the best candidate: "no gain", "too large" or "invalid:" with the rule that it breaks; "no media to leave out" after
+            a request that was too large in bytes.
         tokens: Size of the view that is returned, in tokens.
     """
 
@@ -167,6 +173,27 @@ class CompactionFailed(_EndOfCompaction):
     def __str__(self) -> str:
         over = " do not fit the context window" if self.is_over_window else ""
         return _line(self.session_id, f"compaction failed ({self.reason}), {self.tokens:,} tokens{over}: {self.error}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ContextPressure(_Event):
+    """The view passed 80 % of the trigger, and no compaction is due yet; once for each filling.
+
+    Attributes:
+        tokens: Size of the view in tokens, as estimated or as the provider counted it.
+        trigger_tokens: The active threshold.
+        context_window: The model's window in tokens.
+        is_model_told: Whether the view of this very call has the notice; False if there is none, or if it has to wait.
+    """
+
+    tokens: int
+    trigger_tokens: int
+    context_window: int
+    is_model_told: bool
+
+    def __str__(self) -> str:
+        told = ", the model is told" if self.is_model_told else ""
+        return _line(self.session_id, f"{self.tokens:,} of {self.trigger_tokens:,} tokens before a compaction{told}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -221,6 +248,7 @@ CompactionEvent: TypeAlias = (
     | CompactionFinished
     | CompactionSkipped
     | CompactionFailed
+    | ContextPressure
     | StoreFailed
     | PinMissing
     | HostCallFailed

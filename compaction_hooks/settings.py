@@ -46,8 +46,8 @@ def _are_texts(value: object) -> bool:
 
 
 _RULE = arguments.Kind(
-    lambda value: value in ("never", "first") or (type(value) is int and value >= 0),
-    'be "never", "first" or a number of results',
+    lambda value: value in ("keep", "never", "first") or (type(value) is int and value >= 0),
+    'be "keep", "never", "first" or a number of results',
 )
 _KINDS = {
     **arguments.KINDS,
@@ -85,6 +85,9 @@ _KINDS = {
     "summary_prompt": arguments.Kind(
         lambda value: isinstance(value, str) and bool(value.strip()) and "{messages}" not in value,
         "be a text that says how to write a summary, without {messages}: the conversation is added by itself",
+    ),
+    "summary_instructions": arguments.Kind(
+        lambda value: isinstance(value, str) and bool(value.strip()), "be a text with further lines for the summarizer"
     ),
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
@@ -147,8 +150,9 @@ class CompactionSettings(Value):
         clear_tool_results: Whether old tool results may be cleared before a summarizer is called.
         strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
             `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
-        tool_rules: By tool name: "never" (its results are never cleared or shortened), "first" (also the newest are cleared),
-            or n (the newest n are kept).
+        tool_rules: By tool name: "never" (its results are never cleared or shortened), "keep" (nor are they forgotten: behind each
+            summary the newest result of each distinct call comes back), "first" (also the newest are cleared), or n (the newest n
+            are kept).
         max_result_tokens: A larger result of a tool is shortened to this size in every view, from the first call that shows it, so
             that no cached prefix changes; by estimate, its beginning and its end. Your list keeps all of it. None: no limit.
         max_summary_tokens: The most tokens of a summary, with all that is added to it; at most 10 % of the window and 20 % of the
@@ -156,6 +160,8 @@ class CompactionSettings(Value):
         summary_prompt: Tells a model how to write a summary, in place of our headings: "Five sentences at most, in French." The
             other parts of the prompt stay: to summarize and answer nothing, the conversation and the previous summary in their
             tags, the focus of one call, and the most tokens. None: our headings.
+        summary_instructions: Further lines for the model that writes a summary, behind our headings or `summary_prompt`: "List each
+            open ticket under Critical Context." None: no further lines.
         summarizer_window: The summarizer's own context window, in tokens. None: that of the conversation's model. A larger history
             is summarized in up to four parts, and its remainder by rule.
         summary_timeout_seconds: The time after which a summarizer counts as failed; `math.inf`: never.
@@ -195,6 +201,7 @@ class CompactionSettings(Value):
     max_result_tokens: int | None = None
     max_summary_tokens: int = SUMMARY_TOKENS
     summary_prompt: str | None = None
+    summary_instructions: str | None = None
     summarizer_window: int | None = None
     summary_timeout_seconds: float = 120.0
     host_timeout_seconds: float = 5.0
@@ -231,6 +238,16 @@ class CompactionSettings(Value):
                 raise ConfigurationError(f"keep_recent_tokens={tokens} {fix}")
             if ratio is not None and isinstance(part, RatioTrigger) and ratio > part.ratio:
                 raise ConfigurationError(f"keep_recent_ratio={ratio} {fix}")
+
+    @property
+    def result_rules(self) -> Mapping[str, ToolRule]:
+        """The rules for results that are in the view: one that comes back is not cleared or shortened before."""
+        return {tool: "never" if rule == "keep" else rule for tool, rule in self.tool_rules.items()}
+
+    @property
+    def kept_tools(self) -> frozenset[str]:
+        """The tools whose newest results come back."""
+        return frozenset(tool for tool, rule in self.tool_rules.items() if rule == "keep")
 
     @property
     def effective_strategies(self) -> tuple[AnyStrategy, ...]:

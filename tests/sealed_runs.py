@@ -33,7 +33,10 @@ class Agent:
 
     Attributes:
         kept_by_dropping_all: Number of answers in requests that would have had their reasoning if every compaction dropped all.
+        notice: Whether the model is told before a compaction.
     """
+
+    notice = False
 
     def __init__(self, settings: CompactionSettings | None = None) -> None:
         self.signer = Signer(redacted_every=3)
@@ -50,6 +53,7 @@ class Agent:
             context_window=window,
             settings=self.settings,
             store=self.store,
+            notice=self.notice,
             on_event=lambda event: self.events.append(event) if isinstance(event, CompactionFinished) else None,
         )
         self.session = hooks.session(session)

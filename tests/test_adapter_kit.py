@@ -177,9 +177,13 @@ def test_wrong_arguments_of_an_adapter_are_told(make: Callable[[], object], erro
 def test_keywords_make_the_controller() -> None:
     shared, summarize = controller(9_000), Scripted("- facts")
     assert adapt(shared) is shared
-    hooks = adapt(context_window=9_000, summarizer=summarize, summary_prompt="In French, please.")
+    hooks = adapt(
+        context_window=9_000, summarizer=summarize, summary_prompt="In French, please.", summary_instructions="Be kind."
+    )
     hooks.compact_sync([system(), *talk(20)], keep_recent_tokens=300)
-    assert "In French, please." in summarize.requests[0].prompt
+    assert (
+        "In French, please.\n\nThese instructions hold for the summary, too:\nBe kind." in summarize.requests[0].prompt
+    )
 
 
 def test_settings_can_be_written_down_for_all_models_or_for_each() -> None:

@@ -6,7 +6,7 @@
     tokens  repair
     triggers  view  tiktoken_estimator
     dress  digest  telling
-    events  recall  summary
+    compact_tool  events  recall  summary
     strategies  runtime
     settings
     engine

@@ -88,7 +88,8 @@ def native(
         client: The client that your program asks with. Its own retries apply.
         sends_header: Whether each request of your program has the header `anthropic-beta: compact-2026-09-04` (`BETA`); Anthropic
             refuses a request that has the block and not the header.
-        instructions: Say how the summary is written, in place of Anthropic's own; None: the settings' `summary_prompt`.
+        instructions: Say how the summary is written, in place of Anthropic's own; None: the settings' `summary_prompt`. The
+            settings' `summary_instructions` follow.
         max_tokens: The most tokens of thinking and summary together.
         betas: Other beta headers of your requests, such as that of a longer window.
 

@@ -53,6 +53,7 @@ from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, ToolCall
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import name_media
+from compaction_hooks.view.carried import has_carried, without_carried
 
 REQUESTS_SHARE = 0.36
 """The part of a summary that the first and the newest request may take together."""
@@ -108,10 +109,11 @@ def facts(
         is_stored: Whether the summary is that of the compaction before, by any writer: goals there are in the writer's own words,
             and refusals grow old.
     """
+    messages, kept = _read(messages), _read(kept)
     if is_stored:
         earlier = age_refusals(previous_summary or "") or None
-        return Facts(tuple(messages), earlier, kept, requests_under=(Section.ASKED,))
-    return Facts(tuple(messages), previous_summary, kept)
+        return Facts(messages, earlier, kept, requests_under=(Section.ASKED,))
+    return Facts(messages, previous_summary, kept)
 
 
 class Facts:
@@ -321,7 +323,7 @@ class Facts:
     def read_words(self, message: Message) -> UserWords:
         """Return the words that a summary must keep of a message of the user."""
         media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
-        return UserWords(tuple(self._list_limits(request_texts([message]))), tuple(media))
+        return UserWords(tuple(self._list_limits(request_texts(_read([message])))), tuple(media))
 
     def add_failures(self, known: object, older: Iterable[Message] | None) -> Failures:
         """Return the failures after more calls: those of older messages, or of these messages if there are none.
@@ -343,7 +345,7 @@ class Facts:
             message_at: Returns any message of the conversation: a question may be in none of these.
             users: The places of the user's messages among these.
         """
-        texts = [request_texts([message_at(at)]) for at in users]
+        texts = [request_texts(_read([message_at(at)])) for at in users]
         replies = (read_reply(message_at, at) for at in users)
         return {
             "answer": dict.fromkeys(found[1].text for found in replies if found),
@@ -382,6 +384,20 @@ class Facts:
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
+
+
+def _read(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(map(_without_carried, messages))
+
+
+def _without_carried(message: Message) -> Message:
+    """Return a message without the texts that a summary carries: they are no one's words. Nearly all come back as they are."""
+    if message.role != "user" or not any(isinstance(part, Text) and has_carried(part.text) for part in message.parts):
+        return message
+    parts = [
+        replace(part, text=without_carried(part.text)) if isinstance(part, Text) else part for part in message.parts
+    ]
+    return replace(message, parts=tuple(parts))
 
 
 def _prepare(message: Message) -> Message:

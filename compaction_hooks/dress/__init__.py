@@ -6,7 +6,8 @@ Their order, with its reason:
 2. `leave_out`: reasoning that is no longer behind its own messages goes out of what then stays.
 3. `move_mark`: the cache mark of a covered message goes to the summary.
 4. `show_items`: the provider's own items take the summary's place late, so that the list to store is this view with the summary.
-5. `ignore`: last, since it weighs what all others left.
+5. `insert`: texts of ours behind a run, once nothing more moves.
+6. `ignore`: last, since it weighs what all others left.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ from typing import Final
 
 from compaction_hooks.dress.begin import begin
 from compaction_hooks.dress.ignore import ignore
+from compaction_hooks.dress.insert import insert
 from compaction_hooks.dress.leave_out import leave_out
 from compaction_hooks.dress.move_mark import move_mark
-from compaction_hooks.dress.request import Request
+from compaction_hooks.dress.request import Behind, Request
 from compaction_hooks.dress.show_items import show_items
 from compaction_hooks.messages import M
 from compaction_hooks.view.references import View
 
-__all__ = ["DRESSERS", "Request", "dress"]
+__all__ = ["DRESSERS", "Behind", "Request", "dress"]
 
-DRESSERS: Final = (begin, leave_out, move_mark, show_items, ignore)
+DRESSERS: Final = (begin, leave_out, move_mark, show_items, insert, ignore)
 
 
 def dress(view: View[M], request: Request[M]) -> View[M]:

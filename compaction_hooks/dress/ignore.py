@@ -33,7 +33,7 @@ def _weigh_before(view: View[M], history: History[M], end: int) -> int:
         if isinstance(each, Kept):
             shown = zip(each.pieces, each.shown, each.sizes, strict=True)
             tokens += sum(size for index, message, size in shown if index < end and message.role != "system")
-        elif each.only != "store":
+        elif each.only != "store" and (each.before is None or each.before <= end):
             tokens += each.tokens
 
     pieces = history.pieces(first, end) if first < end else []

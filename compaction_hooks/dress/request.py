@@ -13,6 +13,17 @@ from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import Beginning, View
 
 
+class Behind(NamedTuple):
+    """A text of ours behind a run of the history.
+
+    Attributes:
+        piece: The piece before which it is: the first one behind the run, of a host message of its own (see `find_place`).
+    """
+
+    piece: int
+    text: str
+
+
 class Request(NamedTuple, Generic[M]):
     """A request for a view of a history under a record.
 
@@ -22,6 +33,7 @@ class Request(NamedTuple, Generic[M]):
         stale: The runs whose reasoning is left out.
         unread: The reasoning that the provider ignores behind a summary.
         issuer: The API and the model that read the view, if the format can write their items; else None.
+        behind: The texts of ours that only the request has, each behind a run.
         earlier: The dressed view of this history before, or of one that it grew from; None without one.
     """
 
@@ -33,6 +45,7 @@ class Request(NamedTuple, Generic[M]):
     stale: StaleRuns = NOT_STALE
     unread: UnreadReasoning = ALL_READ
     issuer: Issuer | None = None
+    behind: tuple[Behind, ...] = ()
     earlier: View[M] | None = None
 
     @property

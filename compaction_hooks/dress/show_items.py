@@ -3,6 +3,8 @@
 1. The summary stays in the list for a store, so that every store and provider can read it.
 2. They are sent as they came. Where the host's messages are the provider's own, they are the first; else behind the system prompt,
    which a client library takes out of the list only if it comes first.
+3. The texts that the summary carries are behind the kept messages, where the view ended at the compaction: no provider's own
+   summary has room for them. Behind OpenAI's items they are in front of the kept messages.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from compaction_hooks.dress.request import Request
+from compaction_hooks.dress.insert import find_place, insert
+from compaction_hooks.dress.request import Behind, Request
 from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import NativeItems
+from compaction_hooks.view.carried import find_carried
 from compaction_hooks.view.references import Made, View
 
 
@@ -27,7 +31,14 @@ def show_items(view: View[M], request: Request[M]) -> View[M]:
     references = [stored if each is summary else each for each in view.references]
     place = 0 if request.format.provider == items.issuer.provider else references.index(stored)
     references.insert(place, made)
-    return view.change(references=tuple(references))
+    shown = view.change(references=tuple(references))
+
+    carried, history = find_carried(record.rendered), request.history
+    if not carried:
+        return shown
+    is_in_front = items.issuer.provider.startswith("openai")
+    run = record.covered_runs if is_in_front else min(record.seen_runs, history.run_count)
+    return insert(shown, request._replace(behind=(Behind(find_place(history, run, record.covered_runs), carried),)))
 
 
 def _estimate_items(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:

@@ -4,40 +4,40 @@
 2. What a summarizer answered is paid for and counted, whatever becomes of it; a failure counts for the breaker.
 3. A preview commits nothing, and its failures close no breaker: it works on a copy of the cooldown.
 4. If the host changed what is covered meanwhile, nothing is committed (`is_outdated`), and the attempt is made again.
-5. The host's functions are asked once, before the first summary is planned. If the host changed its list meanwhile, the attempt
-   begins anew: nothing was paid for yet.
+5. The host's functions are asked once: `before_compact` when the work begins, if anything would change, `carry` before the first
+   summary is planned. If the host changed its list meanwhile, the attempt begins anew: nothing was paid for yet.
+6. A veto ends the attempt, unless the view is above the input limit or overflowed; it holds until the user's next message.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Generic
 
 from compaction_hooks.engine.call import Call, Order, find_budget
+from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList, name_request
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
+from compaction_hooks.engine.planning import plan_compaction, plan_without_media, propose_without_media
 from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
-from compaction_hooks.events import CompactionFailed, CompactionSkipped
+from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
-from compaction_hooks.runtime.tellers import Asking, ask_carry
+from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
-from compaction_hooks.strategies.candidate import broken_rule, rejection
-from compaction_hooks.strategies.last_resort import last_resort
-from compaction_hooks.strategies.reduce_parts import DropMedia
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import CarryRequest
+from compaction_hooks.telling import CarryRequest, CompactionPlan, Told, write_facts
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -63,13 +63,13 @@ class Attempt(Generic[M]):
         self._call = call
         self._order = order
         self._begin(snapshot)
-
         self._has_waited = False
         self._fallback_reason = ""
         self._spent: Usage | None = None
-        self._summary: str | None = None
         self.told = order.told
         """What the host told, also for the attempt that repeats this one; None: it was not asked."""
+        self.advice = order.advice
+        """What the host advised, likewise."""
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
         self.is_outdated = False
@@ -85,16 +85,14 @@ class Attempt(Generic[M]):
             budget=budget.with_keep(keep).with_target(order.due.target_tokens if order.due else None),
             keep_tokens=keep,
             at="",
-            tool_rules=self._call.settings.tool_rules,
+            tool_rules=self._call.settings.result_rules,
+            told=Told(kept_tools=self._call.settings.kept_tools),
             limit_bytes=order.limit_bytes,
         )
-        self._rejected: list[tuple[Candidate[M], str]] = []
-        self._passing: list[Candidate[M]] = []
+        self._choice = Choice(self._conversation.id, snapshot, self._aim)
 
     def run(self, start: Instant) -> Flow[CompactionResult[M]]:
         """Try the strategies in turn; accept the first candidate that reaches the target, else the best valid one.
-
-        The view of a candidate that cannot reach the target is made only if all others fail.
 
         Args:
             start: When the attempt began.
@@ -102,49 +100,53 @@ class Attempt(Generic[M]):
         Raises:
             ContextOverflowError: nothing makes it fit, and the order says it must.
         """
-        postponed: list[Candidate[M]] = []
-        goal = replace(self._aim, at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"))
         adopted = self._adopt(self._order.previewed) if self._order.previewed is not None else None
         if adopted is not None:
             return (yield from self._commit(adopted, start))
+        vetoed = yield from self._ask_advice(start)
+        if vetoed is not None:
+            return vetoed
+
+        choice = self._choice
+        choice.goal = self._goal_at(start)
         if self._order.only_media:
-            return (yield from self._drop_media(goal, start))
+            return (yield from self._drop_media(choice.goal, start))
 
         for strategy in self._strategies_to_try():
             if isinstance(strategy, SummaryStrategy):
-                candidate = yield from self._request_summary(strategy, goal, start)
+                candidate = yield from self._request_summary(strategy, choice.goal, start)
                 if isinstance(candidate, CompactionResult):
                     return candidate
             else:
-                candidate = strategy.propose(self._snapshot, goal)
-            name = type(strategy).__name__
-            if candidate is None:
-                logger.debug("session %s: %s has nothing to gain", self._conversation.id, name)
-                continue
-
-            # Its lower bound misses the target: spare the cost of its view, and let the next strategy start from it.
-            if candidate.least_tokens > goal.budget.target:
-                logger.debug("session %s: %s alone misses the target", self._conversation.id, name)
-                postponed.append(candidate)
-                goal = replace(goal, start=candidate, may_send_start=False)
-                continue
-
-            passes = self._evaluate(candidate)
-            goal = replace(goal, start=candidate, may_send_start=passes)
-            if passes and (candidate.tokens <= goal.budget.target or candidate.is_enough):
+                candidate = strategy.propose(self._snapshot, choice.goal)
+            if choice.add(candidate, type(strategy).__name__):
+                assert candidate is not None  # nothing else ends the search
                 return (yield from self._commit(candidate, start))
 
-        # Their rejections go in front: the event of a skipped compaction tells the last one, which is that of a complete view.
-        tried = self._rejected
-        self._rejected = []
-        for candidate in postponed:
-            self._evaluate(candidate)
-        self._rejected += tried
-
-        best = min(self._passing, key=self._rank, default=None)
+        best = choice.find_best()
         if best is not None:
             return (yield from self._commit(best, start))
-        return (yield from self._last_resort(goal, start))
+        return (yield from self._last_resort(start))
+
+    def make_plan(self, start: Instant) -> CompactionPlan | None:
+        """Return what the attempt would do; None if it would change nothing. Nothing is asked or changed."""
+        goal = self._goal_at(start)
+        if self._order.only_media:
+            return plan_without_media(self._snapshot, goal)
+        return plan_compaction(
+            self._conversation.id,
+            self._snapshot,
+            goal,
+            self._strategies_to_try(),
+            may_ask=self._may_ask(start),
+            shortens=may_shorten(self._call.settings),
+        )
+
+    def _goal_at(self, start: Instant) -> Goal[M]:
+        """Return the goal of the first strategy, with the sections of the order and the facts that the host advised."""
+        facts = write_facts(self.advice.facts, self._snapshot.estimator.estimate_tokens) if self.advice else ""
+        told = self._aim.told._replace(sections=(*self._order.sections, *filter(None, [facts])))
+        return replace(self._aim, at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"), told=told)
 
     def _adopt(self, record: CompactionRecord) -> Candidate[M] | None:
         """Return the candidate of a record made earlier, if it still follows the active one and gives a good view."""
@@ -154,7 +156,7 @@ class Attempt(Generic[M]):
         candidate: Candidate[M] = Candidate(
             snapshot=self._snapshot, record=replace(record, seen_runs=history.run_count)
         )
-        if not self._evaluate(candidate):
+        if not self._choice.evaluate(candidate):
             return None
         self._spent = record.usage
         return candidate
@@ -165,25 +167,20 @@ class Attempt(Generic[M]):
         return self._aim.budget
 
     def _strategies_to_try(self) -> Sequence[AnyStrategy]:
-        """Return the strategies to try. A host that compacts by hand wants a summary, so strategies before it are skipped."""
+        """Return the strategies to try; if there must be a summary, those before the first one are skipped."""
         strategies = self._call.settings.effective_strategies
         summaries = [place for place, strategy in enumerate(strategies) if isinstance(strategy, SummaryStrategy)]
-        return strategies[summaries[0] :] if self._is_manual and summaries else strategies
+        return strategies[summaries[0] :] if self._order.needs_summary and summaries else strategies
 
     def _drop_media(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
-        candidate = DropMedia().propose(self._snapshot, goal)
-        if candidate is None or broken_rule(self._snapshot, candidate) is not None:
+        candidate = propose_without_media(self._snapshot, goal)
+        if candidate is None:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "no media to leave out"))
         return (yield from self._commit(candidate, start))
 
     @property
     def _is_manual(self) -> bool:
         return self._order.reason is CompactionReason.MANUAL
-
-    @property
-    def _can_wait(self) -> bool:
-        """Whether the view may be sent unchanged, so that only a good candidate is worth it."""
-        return self._snapshot.surely_fits_window and self._order.reason is not CompactionReason.OVERFLOW
 
     def _may_ask(self, now: Instant) -> bool:
         is_allowed = self._cooldown.breaker.allows(now.monotonic, self._call.settings.breaker_cooldown_seconds)
@@ -222,9 +219,13 @@ class Attempt(Generic[M]):
             return made
 
         if not self._may_ask(start):
-            return (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open")) if self._can_wait else None
+            return (
+                (yield from self._skip(start, CompactionOutcome.FAILED, "breaker open"))
+                if self._choice.can_wait
+                else None
+            )
 
-        asked = self._snapshot, self._budget, self._call, plan, self._order.focus
+        asked = self._snapshot, self._budget, self._call, plan, self._focus
         answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
@@ -232,8 +233,8 @@ class Attempt(Generic[M]):
         self._conversation.drop_missing()
         self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
-            return (yield from self._fail(start, answer.error)) if self._can_wait else None
-        self._summary = answer.text
+            return (yield from self._fail(start, answer.error)) if self._choice.can_wait else None
+        self._choice.prefer(answer.text)
         # To repair a summary, all messages may be read.
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
@@ -249,18 +250,56 @@ class Attempt(Generic[M]):
                 session_id=conversation.id,
                 reason=self._order.reason,
                 model=self._snapshot.model,
-                messages=self._call.messages,
+                messages=tuple(self._call.messages),
             )
-            self.told, failures = yield from ask_carry(asking, request)
-            for event in failures:
-                logger.warning("%s", event)
-                if not self._order.is_preview:
-                    yield Emit(event)
-
-            if not (conversation.check_shown(self._snapshot) and self._snapshot.is_current):
-                self._begin(self._take_snapshot())
+            self.told, failures = yield from ask_carry(asking, request, goal.told)
+            yield from self._report_failures(failures)
+            if self._begins_anew():
                 return None
-        return replace(goal, told=self.told)
+        return replace(goal, told=self.told._replace(sections=goal.told.sections))
+
+    def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
+        """Ask the host before a compaction that would change the view; return the result of a veto, or None."""
+        asked_at, asking = self._snapshot, self._begin_asking()
+        if self.advice is None and any(tellers.before_compact for tellers in asking.all_tellers):
+            self._has_waited = True
+            plan: CompactionPlan | None = yield Work(partial(self.make_plan, start))
+            if plan is None:
+                return None
+            self.advice, failures = yield from ask_advice(asking, plan)
+            yield from self._report_failures(failures)
+            self._begins_anew()
+
+        if self.advice is None or not self.advice.veto or self._is_overruled:
+            return None
+        if not self._is_manual:
+            self._cooldown.veto = name_request(asked_at)
+        return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
+
+    def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:
+        for event in failures:
+            logger.warning("%s", event)
+            if not self._order.is_preview:
+                yield Emit(event)
+
+    def _begins_anew(self) -> bool:
+        """Begin with the list as it is now, if it changed while the host was asked; return whether it did."""
+        is_same = self._conversation.check_shown(self._snapshot) and self._snapshot.is_current
+        if not is_same:
+            self._begin(self._take_snapshot())
+        return not is_same
+
+    @property
+    def _is_overruled(self) -> bool:
+        """Whether a veto does not count: the view was refused, or is so large that it would be. One by hand may be put off."""
+        is_too_large = self._snapshot.exceeds_input_limit and not self._is_manual
+        return is_too_large or self._order.reason is CompactionReason.OVERFLOW
+
+    @property
+    def _focus(self) -> str | None:
+        """The subject of the summary: that of a call by hand, else the host's advice, else that of the order."""
+        advised = self.advice.focus if self.advice else None
+        return (self._order.focus or advised) if self._is_manual else (advised or self._order.focus)
 
     def _begin_asking(self) -> Asking:
         """Return what every question to the host's functions has."""
@@ -270,7 +309,7 @@ class Attempt(Generic[M]):
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""
-        if candidate is None or candidate.view.items is None or self._reject(candidate) is None:
+        if candidate is None or candidate.view.items is None or self._choice.reject(candidate) is None:
             return candidate
         self._fallback_reason = "the provider's own summary is too large"
         return replace(candidate, record=replace(candidate.record, native=None))
@@ -292,28 +331,6 @@ class Attempt(Generic[M]):
         else:
             cooldown.breaker = Breaker()
             self._fallback_reason = answer.fallback_reason
-
-    def _evaluate(self, candidate: Candidate[M]) -> bool:
-        why = self._reject(candidate)
-        told = self._conversation.id, candidate.tokens, self._budget.target, why or "may be sent"
-        logger.debug("session %s: a view of %d tokens for a target of %d: %s", *told)
-        if why is None:
-            self._passing.append(candidate)
-        else:
-            self._rejected.append((candidate, why))
-        return why is None
-
-    def _reject(self, candidate: Candidate[M]) -> str | None:
-        return rejection(self._snapshot, candidate, limit=self._budget.trigger, window=self._budget.window)
-
-    def _rank(self, candidate: Candidate[M]) -> tuple[int, bool, int]:
-        """Return the rank of a candidate above the target, the best first.
-
-        The next call needs room, so the candidate that covers most is best; then one with a model's summary; then the smallest.
-        Of two with the model's summary the first is best: it shortens less.
-        """
-        is_models = self._summary is not None and candidate.record.summary == self._summary
-        return -candidate.record.covered_runs, not is_models, 0 if is_models else candidate.tokens
 
     # -- ends
 
@@ -371,6 +388,7 @@ class Attempt(Generic[M]):
             seconds=end.seconds_since(start),
             usage=self._spent,
             fallback_reason=self._fallback_reason,
+            overruled_veto=(self.advice.veto if self.advice else None) or "",
         )
         logger.info("%s", event)
         yield Emit(event)
@@ -417,17 +435,18 @@ class Attempt(Generic[M]):
     def _skip_outdated(self, start: Instant) -> Flow[CompactionResult[M]]:
         return (yield from self._skip(start, CompactionOutcome.NO_GAIN, "the history was changed meanwhile"))
 
-    def _last_resort(self, goal: Goal[M], start: Instant) -> Flow[CompactionResult[M]]:
+    def _last_resort(self, start: Instant) -> Flow[CompactionResult[M]]:
         """End without a good candidate: keep a view that fits the window, else commit any candidate that fits, else fail."""
         window, until = self._budget.window, int(self._snapshot.tokens * (1 + MINIMUM_GROWTH_RATIO))
-        why = self._rejected[-1][1] if self._rejected else ""
-        if not self._can_wait:
-            for candidate in self._within_window(goal):
-                if rejection(self._snapshot, candidate, limit=window, window=window) is None:
-                    return (yield from self._commit(candidate, start))
+        choice = self._choice
+        why = choice.rejected[-1][1] if choice.rejected else ""
+        if not choice.can_wait:
+            fitting = choice.find_fitting(shortens=may_shorten(self._call.settings))
+            if fitting is not None:
+                return (yield from self._commit(fitting, start))
             if not self._snapshot.fits_window or self._order.reason is CompactionReason.OVERFLOW:
                 self._cooldown.unfit_list = UnfitList(self._snapshot.history.log, until, window)
-                tried = (candidate.tokens for candidate, _ in self._rejected)
+                tried = (candidate.tokens for candidate, _ in choice.rejected)
                 error = unfit_error(self._snapshot, self._call.settings, window, tried)
                 return (yield from self._fail(start, error))
 
@@ -435,15 +454,6 @@ class Attempt(Generic[M]):
         if not why:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
         return (yield from self._skip(start, CompactionOutcome.NO_GAIN, why))
-
-    def _within_window(self, goal: Goal[M]) -> Iterator[Candidate[M]]:
-        """Yield the rejected candidates, the best first; then, if a strategy shortens, the candidates of forced shortening."""
-        rejected = sorted((candidate for candidate, _ in self._rejected), key=self._rank)
-        yield from rejected
-        for start in (rejected or (None,)) if may_shorten(self._call.settings) else ():
-            for candidate in last_resort(self._snapshot, replace(goal, start=start)):
-                self._rejected.append((candidate, ""))  # the error tells the reason
-                yield candidate
 
     # -- results and events
 
@@ -500,7 +510,7 @@ class Attempt(Generic[M]):
             logger.error("%s", event)
         if not self._order.is_preview:
             yield Emit(event)
-        if self._order.must_fit and not self._can_wait:
+        if self._order.must_fit and not self._choice.can_wait:
             raise cause
 
         return self._build_result(self._hand_out_unchanged(), CompactionOutcome.FAILED, None)

@@ -11,8 +11,8 @@ from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.cut import turns_tokens
-from compaction_hooks.telling import Told
-from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, MANUAL_KEEP_RATIO, Budget
+from compaction_hooks.telling import Advice, Told
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
 from compaction_hooks.triggers import Due
@@ -35,6 +35,7 @@ class SharedState(NamedTuple):
         answer_limits: By model, the length in tokens at which an answer ended twice, with less and with more room for it.
         calibrations: By model, how the estimator differs from reported usage.
         tellers: The host's functions that every compaction asks.
+        notice: The text that tells the model before its context is cut; "" without one.
     """
 
     find_settings: Callable[[str | None], CompactionSettings]
@@ -44,6 +45,7 @@ class SharedState(NamedTuple):
     answer_limits: dict[str | None, int]
     calibrations: dict[str | None, Calibration]
     tellers: Tellers
+    notice: str
 
 
 class Call(NamedTuple, Generic[M]):
@@ -86,6 +88,8 @@ class Order(NamedTuple):
 
     Attributes:
         keep: Recent tokens to keep; None: as the budget says for this reason, and the user's last turns if they are more.
+        keep_ratio: The most of that, as a part of the present context; None: no such limit.
+        needs_summary: Whether strategies before the first summary are skipped: who asks for a compaction wants one.
         may_ask: Whether the summarizer may be called; not if another caller's attempt has just failed.
         must_fit: Whether a list that cannot be made to fit raises an error; if not, it goes out unchanged, with an event.
         only_media: Whether the request was too large in bytes: leave media out, and do nothing else.
@@ -94,11 +98,14 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
-        told: The answers of the host; None: it was not asked yet.
+        sections: Sections at the end of the summary that come with the order.
+        told, advice: The answers of the host; None: it was not asked yet.
     """
 
     reason: CompactionReason
     keep: int | None = None
+    keep_ratio: float | None = None
+    needs_summary: bool = False
     may_ask: bool = True
     focus: str | None = None
     must_fit: bool = False
@@ -107,7 +114,9 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
+    sections: tuple[str, ...] = ()
     told: Told | None = None
+    advice: Advice | None = None
 
     def keep_tokens(self, snapshot: Snapshot[Any], budget: Budget) -> int:
         """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""
@@ -115,7 +124,7 @@ class Order(NamedTuple):
             return self.keep
         if self.reason is CompactionReason.OVERFLOW:
             return min(budget.emergency_keep, int(snapshot.tokens * KEEP_RECENT_RATIO))
-        most = int(snapshot.tokens * MANUAL_KEEP_RATIO) if self.reason is CompactionReason.MANUAL else budget.keep
+        most = budget.keep if self.keep_ratio is None else int(snapshot.tokens * self.keep_ratio)
 
         turns = turns_tokens(snapshot, budget.keep_turns)
         return max(min(budget.keep, most), math.ceil(snapshot.ratio * turns))

@@ -7,16 +7,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from compaction_hooks.engine.attempt import Attempt
 from compaction_hooks.engine.call import Call, Order
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.looking import learn_and_look, report_missing_pins
 from compaction_hooks.engine.persistence import sync_store
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
-from compaction_hooks.errors import ContextOverflowError
+from compaction_hooks.errors import ConfigurationError, ContextOverflowError
 from compaction_hooks.events import CompactionStarted
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait
+from compaction_hooks.runtime.effects import Emit, Flow, Instant, IsAborted, Now, Outcome, RunningCompaction, Wait, Work
+from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -24,6 +27,7 @@ _END: dict[CompactionOutcome, Outcome] = {
     CompactionOutcome.COMPACTED: "settled",
     CompactionOutcome.ABORTED: "aborted",
     CompactionOutcome.PREVIEWED: "aborted",
+    CompactionOutcome.VETOED: "aborted",
 }
 """How each outcome appears to the callers that waited for the attempt; any other outcome is "failed"."""
 
@@ -41,13 +45,11 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
     others_end = yield from wait_for_others(conversation)
     is_aborted: bool = yield IsAborted()
     snapshot = learn_and_look(conversation, call)
-    record = snapshot.record
     if is_aborted:
         return _report_unchanged(conversation, snapshot, CompactionOutcome.ABORTED, order)
 
     is_shared = others_end == "settled"
-    is_done = record is not None and record.seen_runs == snapshot.history.run_count and snapshot.fits_window
-    if order.keep is None and is_done and (is_shared or snapshot.covered_runs):
+    if _is_done(snapshot, order) and (is_shared or snapshot.covered_runs):
         # Summarized already, with no message since: a caller that waited shares that result, any other one is told. If results
         # were only cleared, a compaction by hand makes the summary.
         outcome = CompactionOutcome.COMPACTED if is_shared else CompactionOutcome.NOTHING_TO_COMPACT
@@ -57,6 +59,31 @@ def compact(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[
     return result
 
 
+def plan_by_hand(conversation: Conversation[M], call: Call[M], order: Order) -> Flow[CompactionPlan]:
+    """Return what a compaction by hand would do. Nothing is paid for, asked or changed, and no other compaction is waited for."""
+    yield from sync_store(conversation, before_paying=False)
+    snapshot = learn_and_look(conversation, call).freeze(call.messages)
+    start: Instant = yield Now()
+    attempt = new_attempt(conversation, call, snapshot, order)
+    plan: CompactionPlan | None = None
+    if not (_is_done(snapshot, order) and snapshot.covered_runs):
+        plan = yield Work(partial(attempt.make_plan, start))
+    return plan or CompactionPlan(
+        reason=order.reason,
+        tokens_before=snapshot.tokens,
+        tokens_after=snapshot.tokens,
+        compacted_messages=0,
+        steps=(),
+    )
+
+
+def _is_done(snapshot: Snapshot[M], order: Order) -> bool:
+    """Whether nothing was said since the last compaction, and the order asks for no other part to keep."""
+    record = snapshot.record
+    is_newest = record is not None and record.seen_runs == snapshot.history.run_count
+    return order.keep is None and is_newest and snapshot.fits_window
+
+
 def run_compaction(
     conversation: Conversation[M], call: Call[M], order: Order
 ) -> Flow[tuple[Attempt[M], CompactionResult[M]]]:
@@ -64,7 +91,7 @@ def run_compaction(
     attempt, result = yield from _run_attempt(conversation, call, order)
     for may_ask in (True, False):
         if attempt.is_outdated:
-            again = order._replace(may_ask=order.may_ask and may_ask, told=attempt.told)
+            again = order._replace(may_ask=order.may_ask and may_ask, told=attempt.told, advice=attempt.advice)
             attempt, result = yield from _run_attempt(conversation, call, again)
     return attempt, result
 
@@ -119,10 +146,19 @@ def _report_unchanged(
 
 
 def wait_for_others(conversation: Conversation[M]) -> Flow[Outcome | None]:
-    """Wait for a compaction under way; return how it ended, or None if there was none."""
+    """Wait for a compaction under way; return how it ended, or None if there was none.
+
+    Raises:
+        ConfigurationError: it waits for the function of the host that calls this.
+    """
     end: Outcome | None = None
     while conversation.running is not None:
         end = yield Wait(conversation.running)
+        if end == "asking":
+            raise ConfigurationError(
+                "a function that a compaction asks (carry, before_compact) cannot compact the same session: answer with "
+                "Advice(veto=...), and call compact() when the compaction has ended"
+            )
         if end != "settled":
             break
     return end

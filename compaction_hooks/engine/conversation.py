@@ -16,11 +16,14 @@ import threading
 from collections.abc import Iterable, Set
 from typing import Final, Generic, cast
 
+from compaction_hooks.compact_tool import ToolOrders
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
 from compaction_hooks.engine.cooldown import Cooldown, Pause
+from compaction_hooks.engine.pressure import Pressure
 from compaction_hooks.engine.reasoning import ReasoningState
 from compaction_hooks.engine.records import Records, StoreQueue
-from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes
+from compaction_hooks.engine.sizes import LastSent, ModelCounts, Sizes, UsageBaseline
+from compaction_hooks.engine.totals import Totals
 from compaction_hooks.engine.views import Large, Views
 from compaction_hooks.foreign import are_equal
 from compaction_hooks.formats import OpenAIChatFormat, format_of
@@ -38,6 +41,7 @@ from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
     Pin,
+    StaleRuns,
     undo_note,
 )
 from compaction_hooks.view.references import Beginning
@@ -65,12 +69,16 @@ class Conversation(Generic[M]):
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         views: The newest view.
         called_at: When the last call began, in monotonic seconds.
-        summary_usage: The cost of all summaries: those made here, whatever became of them, and those of other records.
+        summary_usage, loaded_usage: The cost of the summaries made here, whatever became of them, and of those of other records.
+        totals: What the calls of this process sent.
         tellers: The host's functions that each compaction of this conversation asks, after those of the controller.
+        notice: The text that tells the model before its context is cut: "" without one, None for that of the controller.
         reasoning: The models that refuse reasoning, and the run from which on reasoning is valid.
+        pressure: What was told of a nearly full context.
         server_compaction: The option of a request for which the threshold was last left to the server; None: it never was.
         has_recall: Whether the model has the recall tool.
         listing: What recall last read of the list; None before its first use.
+        tool_orders: The order of the model's tool to compact.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class Conversation(Generic[M]):
         self.running: RunningCompaction | None = None
         self.called_at: float | None = None
         self.tellers = Tellers()
+        self.notice: str | None = None
         self.server_compaction: str | None = None
         self.has_recall = False
         self._begin(queue)
@@ -98,10 +107,13 @@ class Conversation(Generic[M]):
         self.sizes = Sizes()
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
+        self.pressure = Pressure()
         self.newest_view: LastSent[M] | None = None
         self.views = Views[M]()
-        self.summary_usage = Usage(input_tokens=0)
+        self.summary_usage = self.loaded_usage = Usage(input_tokens=0)
+        self.totals = Totals()
         self.listing: Listing[M] | None = None
+        self.tool_orders = ToolOrders()
 
     @property
     def is_blank(self) -> bool:
@@ -137,6 +149,18 @@ class Conversation(Generic[M]):
         return self.newest_view.snapshot if self.newest_view is not None else None
 
     @property
+    def newest_count(self) -> UsageBaseline | None:
+        """The provider's own count of that view, or None."""
+        last, baseline = self.newest_snapshot, self.sizes.baseline
+        return baseline if last is not None and baseline is not None and baseline.key == last.key else None
+
+    @property
+    def newest_tokens(self) -> int | None:
+        """Size of that view in tokens: as the provider counted it, else by estimate; None without a view."""
+        last, counted = self.newest_snapshot, self.newest_count
+        return counted.input_tokens if counted is not None else last.tokens if last is not None else None
+
+    @property
     def sent_runs(self) -> int:
         """The runs of the list last sent; before the first one more than any list has."""
         last = self.last_sent
@@ -169,7 +193,7 @@ class Conversation(Generic[M]):
         A note of undone records undoes them here too and begins its cooldown; the note itself is not kept.
         """
         new = {record.id: record for record in records if self.records.is_new(record)}
-        self.summary_usage = sum((record.usage for record in new.values() if record.usage), self.summary_usage)
+        self.loaded_usage = sum((record.usage for record in new.values() if record.usage), self.loaded_usage)
         kept = [record for record in new.values() if not record.takes_back]
         for note in (record for record in kept if record.is_note and record.stale_runs is not None):
             self.reasoning.learn_from_note(note)
@@ -236,14 +260,22 @@ class Conversation(Generic[M]):
             self._warn_of_left_out(view.start)
 
         self.sizes.drop_other_lists(snapshot.key)
-        is_stored_alike = view.items is None and not snapshot.joins_rows
+        self.tool_orders.find(snapshot)  # a view under another record ends it
+        is_stored_alike = view.is_stored_alike and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 
         reading, notes = snapshot.reading, self.records.find_reasoning()
-        self._keep_note(self.reasoning.record_sent(reading.history, reading.shown_record, notes))
+        first_behind, binds = self.pressure.first_run_behind(view), reading.binds_reasoning
+        note = self.reasoning.record_sent(reading.history, reading.shown_record, notes, first_behind, binds=binds)
+        self._keep_note(note)
         if snapshot.model is not None:
             self.sizes.models.setdefault(snapshot.model, ModelCounts())
         return sent
+
+    def end_notice(self) -> None:
+        """Show the notice no more, since another process that does not know it has answered; reasoning behind it is stale."""
+        if self.pressure.end_sent(self.sent_runs):
+            self.reasoning.add_unpinned(StaleRuns(0, self.sent_runs + 1))
 
     def _warn_of_left_out(self, start: Beginning) -> None:
         """Log that a request cannot send summaries of the list, unless the view before lacked them too."""
@@ -304,7 +336,7 @@ class Conversation(Generic[M]):
     def check_shown(self, snapshot: Snapshot[M]) -> bool:
         """Read the messages in a view again, the pins among them; return whether they are unchanged."""
         start = first_uncovered(snapshot.history, snapshot.record) if snapshot.record else 0
-        pinned = {kept.host for kept in snapshot.view.kept}
+        pinned = {kept.host for kept in snapshot.view.kept if kept.host < start}
         return all(self.verify(snapshot, host, host + 1) for host in pinned) and self.verify(snapshot, start)
 
     def check_covered(self, snapshot: Snapshot[M], count: int) -> bool:
@@ -337,7 +369,7 @@ class Conversation(Generic[M]):
         pins = frozenset(self.records.find_settled_pins(record))
         estimate = self.estimator.estimate_message_tokens
         return self.views.find_large(
-            history, pins, settings.max_result_tokens, settings.tool_rules, estimate, has_recall=self.has_recall
+            history, pins, settings.max_result_tokens, settings.result_rules, estimate, has_recall=self.has_recall
         )
 
     def find_native_start(self, history: History[M], model: str | None) -> Beginning | None:

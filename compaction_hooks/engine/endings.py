@@ -27,12 +27,14 @@ def finished_event(
     seconds: float,
     usage: Usage | None,
     fallback_reason: str,
+    overruled_veto: str,
 ) -> CompactionFinished:
     """Return the event of a compaction whose record is active.
 
     Args:
         usage: The tokens that it cost, with what came to nothing.
         fallback_reason: Why the summary is made by rule, or in part; "" if it is not.
+        overruled_veto: The host's veto, which did not count; "" without one.
     """
     return CompactionFinished(
         session_id=session_id,
@@ -48,6 +50,7 @@ def finished_event(
         usage=usage,
         used_fallback=bool(fallback_reason),
         fallback_reason=fallback_reason,
+        overruled_veto=overruled_veto,
         native_summaries=_count_natives(before, after),
         left_out=sum(item.kind == "media" for item in after.view.reductions),
         record=record,

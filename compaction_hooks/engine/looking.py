@@ -1,7 +1,7 @@
 """From a call to a snapshot: `learn` reads the list and learns what it tells, `look` says what is then known.
 
 1. `learn` is the only writer on this way. It changes the history, the active record and the newest view, what is known of the
-   system prompt and the tools, the runs with stale reasoning, notes of new sealed summaries, and the calibration.
+   system prompt and the tools, the runs with stale reasoning, notes of new sealed summaries, and the calibration. It ends a notice.
 2. `look` changes nothing: two looks at one reading are equal.
 3. A broken history is repaired first if the settings say so, so that the repairs are measured too.
 """
@@ -62,6 +62,8 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
     if is_request:
         conversation.reasoning.expect_answer(history, shown)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
+    if is_bound and conversation.reasoning.has_answer_of_another(history, conversation.sent_runs):
+        conversation.end_notice()
     view = _make_view(conversation, settings, history, record, shown, model, issuer, is_bound=is_bound)
 
     budget = budget_for(call)
@@ -155,14 +157,15 @@ def _make_view(
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
     estimate = conversation.estimator.estimate_message_tokens
+    behind = conversation.pressure.find(history, record)
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
         unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)
-        request = Request(history, record, format, estimate, start, unread=unread, issuer=issuer)
+        request = Request(history, record, format, estimate, start, unread=unread, issuer=issuer, behind=behind)
         return views.view_for(request, large)
 
     stale = conversation.reasoning.runs_to_leave_out(history, shown, model)
-    request = Request(history, record, format, estimate, start, stale, issuer=issuer)
+    request = Request(history, record, format, estimate, start, stale, issuer=issuer, behind=behind)
     view = views.view_for(request, large)
     if views.unpinned.end <= request.stale.end:
         return view

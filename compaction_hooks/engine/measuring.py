@@ -61,7 +61,7 @@ def report_usage(
         return
 
     counted = UsageBaseline(sent.key, usage.input_tokens, usage.cache_read_tokens)
-    first_kept = sent.history.first_piece(sent.view.tail_start)
+    first_kept = sent.history.first_piece(sent.view.whole_from)
     if not is_believable(
         conversation, shared, sent.history, first_kept, counted, may_be_shortened=sent.may_be_shortened
     ):
@@ -205,7 +205,7 @@ def learn_from_embedded_usage(
     older = [count for _, count in counts] if before is None else [before]
     # Since `before` the view here only grew, so a count as small as after a compaction measured the view of another worker.
     most_ratio = 1 - MINIMUM_GAIN_RATIO if before is None else TARGET_RATIO
-    first_kept = history.first_piece(reading.view.tail_start)
+    first_kept = history.first_piece(reading.view.whole_from)
     is_whole = is_believable(
         conversation, call.shared, history, first_kept, counted, older, may_be_shortened=call.may_be_shortened
     )
@@ -244,7 +244,7 @@ def _read_counts(
             continue
         if key.model is not None and message.model is not None and not same_model(key.model, message.model):
             continue
-        sent = key._replace(piece_count=index, estimated=key.estimated - history.tokens(index))
+        sent = key.before(index, history.tokens(index))
         if is_impossible(usage, sent.estimated, budget):
             continue
         yield message, UsageBaseline(sent, usage.input_tokens, usage.cache_read_tokens)

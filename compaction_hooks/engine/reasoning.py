@@ -3,7 +3,8 @@
 1. Reasoning is *stale* if the beginning of what is sent is another one than when the model made it.
 2. When that beginning changes (another record, an edit, another system prompt, a refusal), all reasoning so far is stale from then
    on, also if the former beginning comes back. So one number tells it: reasoning before that run is stale.
-3. A record tells what was stale when it was made, and a note for the store what became stale since, for the next process.
+3. A record tells what was stale when it was made, and a note for the store what became stale since, for the next process. While a
+   view has a notice that no other process knows, the note tells that all behind it is stale there.
 4. A model whose provider refused reasoning twice gets none any more: something changes in each request that no list shows.
 """
 
@@ -120,12 +121,20 @@ class ReasoningState:
             self.until -= 1
 
     def record_sent(
-        self, history: History[M], record: CompactionRecord | None, notes: Iterable[CompactionRecord]
+        self,
+        history: History[M],
+        record: CompactionRecord | None,
+        notes: Iterable[CompactionRecord],
+        first_behind: int,
+        *,
+        binds: bool,
     ) -> CompactionRecord | None:
         """Record that a view is sent; return a note for the store if more reasoning is stale than record and notes tell.
 
         Args:
             notes: The earlier notes.
+            first_behind: The first run behind the notice in the view; 0 without one.
+            binds: Whether the model refuses reasoning that it made after other messages.
         """
         if self.shown != (_name(record),) or self.pending == "refused":
             stale = self.stale_runs(history, record)
@@ -133,13 +142,21 @@ class ReasoningState:
         if self.until == _UNTIL_NEXT_LIST:  # told by a process that undid a compaction: this is the next list
             self.until = history.run_count
 
-        notes = [*notes]
-        told_end = max([_told_by(record), *((note.stale_runs or NOT_STALE).end for note in notes)])
+        notes, stale = [*notes], StaleRuns(0, self.until)
+        told = [note.stale_runs or NOT_STALE for note in notes]
+        behind = StaleRuns(first_behind, _UNTIL_NEXT_LIST)
+        if first_behind and (binds or behind in told):  # no other process knows the notice
+            stale, is_told = behind, behind in told
+        else:
+            is_told = self.until <= max([_told_by(record), *(each.end for each in told)]) and not any(
+                each.first for each in told
+            )
+
         models = {model or "" for model in self.refusals}
-        if self.until <= told_end and models <= {name for note in notes for name in note.binding_models}:
+        if is_told and models <= {name for note in notes for name in note.binding_models}:
             return None
-        is_of_use = notes or models or newest_reasoning(history, NOT_STALE) >= 0
-        return reasoning_note(_name(record), StaleRuns(0, self.until), self.refusals) if is_of_use else None
+        is_of_use = notes or models or stale == behind or newest_reasoning(history, NOT_STALE) >= 0
+        return reasoning_note(_name(record), stale, self.refusals) if is_of_use else None
 
     def record_undo(self) -> CompactionRecord | None:
         """Record that the view of a record's parent comes back; return a note for the process that makes the next call."""

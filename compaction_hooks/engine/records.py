@@ -18,7 +18,6 @@ from compaction_hooks.history import History, OwnTexts
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
-from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import (
     UNKNOWN_RUN,
     CompactionRecord,
@@ -124,9 +123,9 @@ class Records:
 
     @property
     def has_manual_changes(self) -> bool:
-        """Whether messages were pinned, or a compaction was made or undone by hand."""
+        """Whether messages were pinned, or a compaction was asked for or undone."""
         by_hand = (
-            any(pin.is_users for pin in record.pins) if record.is_note else record.reason is CompactionReason.MANUAL
+            any(pin.is_users for pin in record.pins) if record.is_note else record.reason.is_asked_for
             for record in self.all
         )
         return bool(self.undone) or any(by_hand)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic
 
+from compaction_hooks.engine.totals import SessionTotals
 from compaction_hooks.messages import M, Usage, Value
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -20,6 +21,7 @@ class CompactionOutcome(StrEnum):
     NO_GAIN = "no gain"
     FAILED = "failed"
     ABORTED = "aborted"
+    VETOED = "vetoed"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +52,7 @@ class CompactionResult(Value, Generic[M]):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SessionState(Value):
-    """How full the context is, and what its summaries cost, for a status line.
+    """How full the context is, and what its calls and summaries cost, for a status line.
 
     Attributes:
         context_tokens: Size of the list last handed out, in tokens; before the first call that of the list given to `load`, if any.
@@ -63,6 +65,7 @@ class SessionState(Value):
         is_loaded: Whether the store's records are loaded: after the first call or `load()`; without a store always.
         summary_usage: The cost of all summaries: those made in this process, also discarded, failed, previewed and undone ones,
             and those of the records that were loaded or imported. Zero before the first one, and for summaries by rule.
+        totals: What was sent in this process, since the session was opened.
     """
 
     context_tokens: int | None
@@ -74,3 +77,4 @@ class SessionState(Value):
     breaker: str
     is_loaded: bool
     summary_usage: Usage
+    totals: SessionTotals

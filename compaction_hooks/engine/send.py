@@ -117,6 +117,8 @@ def _accept(
         sent = accepted
         answer = yield Send(sent.view)
     if isinstance(answer, Success):
+        if sent is not None:
+            conversation.totals.count(sent, is_answered=True)
         yield from _note_sealed(conversation, call, answer.value)
     return answer, sent
 
@@ -305,6 +307,7 @@ def _record_response(
     answer = read(response)
     if answer is not None and answer.usage is not None and answer.stop_reason not in ("error", "aborted"):
         report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
+        conversation.totals.report(answer.usage, sent.view, answer.model)
         learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
 
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.

@@ -139,6 +139,7 @@ def _build_request(
         estimate=snapshot.estimator.estimate_tokens,
         deadline=deadline,
         form=call.settings.summary_prompt,
+        instructions=call.settings.summary_instructions,
         kept_messages=plan.kept,
         name_facts=name_facts,
         find_live=lambda: LiveCall(

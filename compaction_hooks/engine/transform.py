@@ -5,6 +5,7 @@
 2. So after each effect the snapshot is taken anew: another call may have compacted, and the host may have changed its list.
 3. Only one caller of a conversation compacts at a time; the others wait, and use its result.
 4. A silent overflow is reset by the compaction that cures it, and by nothing else.
+5. The order of the model's tool ends with the attempt that carries it out, unless that is aborted.
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ from compaction_hooks.engine.compact import run_compaction
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.looking import learn, learn_and_look, look, report_missing_pins
 from compaction_hooks.engine.persistence import flush, sync_store
+from compaction_hooks.engine.pressure import PRESSURE_RATIO
+from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.events import CompactionSkipped
+from compaction_hooks.events import CompactionSkipped, ContextPressure
 from compaction_hooks.messages import M
 from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
 from compaction_hooks.strategies.reduce_parts import view_chars
+from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO
 from compaction_hooks.tokens.windows import unknown_window_error
 from compaction_hooks.triggers import Due, RatioTrigger
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
+
+_LEFT_TO_SERVER = (CompactionReason.THRESHOLD, CompactionReason.TOOL)
+"""The compactions that are not made while an option of the request makes the server compact."""
 
 
 def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]:
@@ -44,11 +51,16 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         if only_media:
             reason = CompactionReason.OVERFLOW
         if reason is None:
+            snapshot = yield from _tell_pressure(conversation, call, snapshot)
             return (yield from send_view(conversation, call, snapshot))
 
-        if reason is CompactionReason.THRESHOLD and call.server_compaction:
-            yield from _leave_to_server(conversation, snapshot, call.server_compaction)
+        if reason in _LEFT_TO_SERVER and call.server_compaction:
+            yield from _leave_to_server(conversation, snapshot, reason, call.server_compaction)
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
+
+        if reason is CompactionReason.THRESHOLD and conversation.cooldown.is_vetoed(snapshot):
+            logger.debug("session %s: the host's veto holds", conversation.id)
+            return (yield from send_view(conversation, call, snapshot))
 
         is_aborted: bool = yield IsAborted()
         why = "aborted" if is_aborted else ""
@@ -61,6 +73,8 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         running = conversation.running
         if running is not None and may_wait:
             end: Outcome = yield Wait(running)
+            if end == "asking":  # a function of the host that this compaction asks
+                return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
             may_ask = may_ask and end != "failed"
             may_wait = running.done.done()
             continue
@@ -71,8 +85,10 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             continue
 
         order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
-        attempt, _ = yield from run_compaction(conversation, call, order)
+        attempt, result = yield from run_compaction(conversation, call, _with_tool_order(conversation, order))
         conversation.cooldown.has_overflowed = False
+        if result.outcome is not CompactionOutcome.ABORTED:
+            conversation.tool_orders.end()
         return attempt.last_sent or (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
 
@@ -87,6 +103,29 @@ def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
         if snapshot.is_current:
             return sent
         snapshot = learn_and_look(conversation, call)
+
+
+def _tell_pressure(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[Snapshot[M]]:
+    """Tell the host, and the model if the host wants it, that the context is nearly full; return the snapshot to send."""
+    budget, pressure = snapshot.budget, conversation.pressure
+    is_ours = call.settings.auto_compact and not call.server_compaction
+    if budget is None or not is_ours or snapshot.tokens <= budget.trigger * PRESSURE_RATIO:
+        return snapshot
+
+    is_new = pressure.begin_filling(snapshot)
+    text = call.shared.notice if conversation.notice is None else conversation.notice
+    is_placed = pressure.place(snapshot, text)
+    if is_new:
+        yield Emit(
+            ContextPressure(
+                session_id=conversation.id,
+                tokens=snapshot.tokens,
+                trigger_tokens=budget.trigger,
+                context_window=budget.window,
+                is_model_told=is_placed,
+            )
+        )
+    return learn_and_look(conversation, call) if is_new or is_placed else snapshot
 
 
 def _take_informed_snapshot(
@@ -116,6 +155,8 @@ def _find_reason(
     settings = call.settings
     if conversation.cooldown.has_overflowed and settings.compact_on_overflow:
         return CompactionReason.OVERFLOW, None
+    if conversation.tool_orders.find(snapshot) is not None:
+        return CompactionReason.TOOL, None
     if not settings.auto_compact:
         return None, None
     if snapshot.budget is None:
@@ -127,7 +168,7 @@ def _find_reason(
     logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
 
     # A trigger decides when, not whether the answer has room.
-    if due is None and snapshot.tokens > snapshot.input_limit:
+    if due is None and snapshot.exceeds_input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
     return (CompactionReason.THRESHOLD if due else None), due
 
@@ -146,11 +187,26 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
             raise unknown_window_error(written, call.model or call.shared.model)
 
 
-def _leave_to_server(conversation: Conversation[M], snapshot: Snapshot[M], option: str) -> Flow[None]:
-    """Skip the threshold, because an option of the request makes the server compact; report it once."""
-    if conversation.server_compaction != option:
-        conversation.server_compaction = option
-        yield from _skip(conversation, snapshot, CompactionReason.THRESHOLD, f"left to the server ({option})")
+def _with_tool_order(conversation: Conversation[M], order: Order) -> Order:
+    """Return an order with the focus and the note of the model's tool, if the model gave an order too."""
+    asked = conversation.tool_orders.pending
+    if asked is None:
+        return order
+    order = order._replace(focus=asked.focus, sections=asked.sections)
+    if order.reason is not CompactionReason.TOOL:
+        return order
+    return order._replace(keep_ratio=KEEP_RECENT_RATIO, needs_summary=True)
+
+
+def _leave_to_server(
+    conversation: Conversation[M], snapshot: Snapshot[M], reason: CompactionReason, option: str
+) -> Flow[None]:
+    """Skip a compaction, because an option of the request makes the server compact; report it once, and each order."""
+    is_new = conversation.server_compaction != option or conversation.tool_orders.pending is not None
+    conversation.server_compaction = option
+    conversation.tool_orders.end()
+    if is_new:
+        yield from _skip(conversation, snapshot, reason, f"left to the server ({option})")
 
 
 def _exceeds_byte_limit(conversation: Conversation[M], snapshot: Snapshot[M]) -> bool:

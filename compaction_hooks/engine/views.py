@@ -85,13 +85,14 @@ class Views(Generic[M]):
 
         # The id tells whether native items are shown, and does not depend on the runs.
         shown_id = record.as_shown_to(request.issuer, 0).id if record else None
-        dressed_of = plain, shown_id, request.start, request.stale, request.unread
+        dressed_of = plain, shown_id, request.start, request.stale, request.unread, request.behind
         dressed = self._dressed
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
             view = dress(plain, request._replace(earlier=earlier))
-            # While one of these runs is the last, it may get more messages.
-            is_settled = max(request.stale.end, request.unread.end) < history.run_count
+            # While one of these runs is the last, it may get more messages; behind the last seen one may be a text of ours.
+            seen_runs = record.seen_runs if record and request.items else 0
+            is_settled = max(request.stale.end, request.unread.end, seen_runs) < history.run_count
             dressed = self._dressed = _KnownView(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view

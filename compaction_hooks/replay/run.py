@@ -25,7 +25,7 @@ from compaction_hooks import (
     SummaryRequest,
     Usage,
 )
-from compaction_hooks.events import CompactionEvent, HostCallFailed, PinMissing, StoreFailed
+from compaction_hooks.events import CompactionEvent, ContextPressure, HostCallFailed, PinMissing, StoreFailed
 from compaction_hooks.replay.bills import ESTIMATOR
 from compaction_hooks.replay.costs import Costs
 from compaction_hooks.replay.needs import Needs, find_constraints, plain, text_of
@@ -254,7 +254,7 @@ class _Run:
                 case CompactionSkipped():
                     self._costs.add_summary(event.usage)
                     self._put_off[event.why.partition(":")[0]] += 1  # numbers may follow the colon
-                case CompactionStarted() | StoreFailed() | PinMissing() | HostCallFailed():
+                case CompactionStarted() | ContextPressure() | StoreFailed() | PinMissing() | HostCallFailed():
                     pass
 
     def _describe(

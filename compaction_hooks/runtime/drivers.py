@@ -60,8 +60,8 @@ WAIT_SUMMARIES = 2
 """Wait for another caller's compaction as long as two summaries take: it makes a second one if the history changed."""
 HUNG_SUMMARIES = 8
 """The most hanging sync summarizers of all conversations of a controller together; each conversation leaves one at most."""
-HUNG_QUESTIONS = 8
-"""The same of the host's functions that compactions ask."""
+HUNG_QUESTIONS, HUNG_QUESTIONS_EACH = 8, 4
+"""The same of the host's functions that compactions ask; a conversation has up to four, and one that hangs stops no other."""
 _ASKING: ContextVar[tuple[RunningCompaction | None, ...]] = ContextVar("compaction_hooks_asking", default=())
 """The compactions that wait for an answer of the function of the host that runs here."""
 
@@ -135,7 +135,7 @@ class Driver:
         self._lock = lock
         self._summaries = GuardedCall("the summarizer", within=services.summaries)
         self._own_handler = GuardedCall("an event handler")
-        self._asking = GuardedCall("a function of the host", within=services.asking)
+        self._asking = GuardedCall("a function of the host", within=services.asking, most=HUNG_QUESTIONS_EACH)
 
     async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
         """Run a flow to its end, and await the async functions of the host.

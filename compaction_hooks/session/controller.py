@@ -19,6 +19,7 @@ from compaction_hooks import arguments
 from compaction_hooks.engine.call import SharedState
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.engine.persistence import ask, remove_all
+from compaction_hooks.engine.pressure import notice_text
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import EventHandler
 from compaction_hooks.messages import M, MessageFormat, as_format, can
@@ -90,6 +91,8 @@ class CompactionController(ConversationMethods[M]):
             makes a summary. It has `host_timeout_seconds` of the settings; if it fails, an event says so, and the last texts stay.
         before_compact: Is asked once before each compaction (`CompactionPlan`), sync or async, and may answer with `Advice`: a
             veto, a focus for the summary, and facts that it shall have. If it fails, an event says so.
+        notice: Whether to tell the model, once, when the context is nearly full, that older messages will soon be replaced by a
+            summary; or the text that tells it.
         clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
@@ -111,6 +114,7 @@ class CompactionController(ConversationMethods[M]):
         estimator: TokenEstimator | None = None,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -128,6 +132,7 @@ class CompactionController(ConversationMethods[M]):
         estimator: TokenEstimator | None = None,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -144,6 +149,7 @@ class CompactionController(ConversationMethods[M]):
         estimator: TokenEstimator | None = None,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
         self._settings = ModelSettings(settings)
@@ -169,6 +175,7 @@ class CompactionController(ConversationMethods[M]):
             answer_limits={},
             calibrations={},
             tellers=Tellers(carry, before_compact),
+            notice=notice_text(notice),
         )
         self._services = Services(
             summarizer=summarizer,
@@ -203,6 +210,7 @@ class CompactionController(ConversationMethods[M]):
         *,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[M]: ...
 
     @overload
@@ -213,6 +221,7 @@ class CompactionController(ConversationMethods[M]):
         *,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[N]: ...
 
     @arguments.validate(arguments.KINDS)
@@ -223,6 +232,7 @@ class CompactionController(ConversationMethods[M]):
         *,
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
+        notice: bool | str | None = None,
     ) -> CompactionSession[M] | CompactionSession[N]:
         """Return the session with this id, made on first use.
 
@@ -233,10 +243,11 @@ class CompactionController(ConversationMethods[M]):
                 detected from the first list.
             carry, before_compact: Functions of this conversation, which are asked after the controller's: their text of a name and
                 their focus win. None: the function given last.
+            notice: As in the controller, for this conversation. None: as given last; if it was never given, that of the controller.
 
         Raises:
             ConfigurationError: the id is no text, the format is no `MessageFormat` or cannot merge messages as the settings
-                require, or `carry` or `before_compact` is no function.
+                require, `carry` or `before_compact` is no function, or `notice` is neither a bool nor a text.
         """
         self._check_merging(format)
         with self._lock:
@@ -255,6 +266,8 @@ class CompactionController(ConversationMethods[M]):
             session.engine.use_format(format)
         conversation = session.engine.conversation
         conversation.tellers = conversation.tellers.with_given(Tellers(carry, before_compact))
+        if notice is not None:
+            conversation.notice = notice_text(notice)
         return session
 
     def _check_merging(self, format: MessageFormat[Any] | None) -> None:

@@ -19,6 +19,7 @@ from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guards import GuardedSignal, Signal, guard_reader
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.summary.request import Summarizer
+from compaction_hooks.tokens.budget import MANUAL_KEEP_RATIO
 from compaction_hooks.view import CompactionReason
 
 
@@ -162,6 +163,8 @@ def build_order(
     return Order(
         CompactionReason.MANUAL,
         keep_recent_tokens,
+        keep_ratio=MANUAL_KEEP_RATIO,
+        needs_summary=True,
         focus=focus,
         must_fit=True,
         is_preview=is_preview,

@@ -1,4 +1,4 @@
-"""Reading again what the view of a conversation leaves out."""
+"""The tools of the model of a conversation, and reading again what its view leaves out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from compaction_hooks import arguments
+from compaction_hooks.compact_tool import Asked, CompactTool
 from compaction_hooks.dress.project import make_view
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
@@ -16,10 +17,16 @@ from compaction_hooks.recall.tool import Recallable, count_answers
 from compaction_hooks.session.options import T, check_call
 
 _LISTING = arguments.Kind(callable, "be a function that returns the list of the run: recall_tool(lambda: messages)")
+_LIMITS = {
+    "min_fraction": arguments.Kind(
+        lambda value: arguments.is_number(value) and 0 <= value <= 1, "be a number between 0 and 1"
+    ),
+    "max_per_turn": arguments.whole("compactions"),
+}
 
 
 class RecallMethods(Generic[M]):
-    """The methods of a conversation by which the program and the model read again what its view leaves out."""
+    """The methods of a conversation by which its model gets tools, and the program reads again what its view leaves out."""
 
     @property
     def engine(self) -> Engine[Any]:
@@ -49,6 +56,39 @@ class RecallMethods(Generic[M]):
         with self.engine.conversation.lock:
             self.engine.conversation.has_recall = True
         return RecallTool(lambda: self._find_recallable(messages()), self.engine.conversation.id)
+
+    def compact_tool(self, min_fraction: float = 0.6, max_per_turn: int = 1) -> CompactTool:
+        """Return a tool by which the model asks for a compaction: its name, description, JSON schema and function.
+
+        The next call of this session then compacts, and its summary has the note that the model gave to the tool. The order lives
+        in this process.
+
+        Args:
+            min_fraction: The least part of the trigger that the view must take, of the window if nothing triggers; from 0 to 1.
+            max_per_turn: The most compactions that the model may ask for since the user's last request.
+        """
+        arguments.check(_LIMITS, {"min_fraction": min_fraction, "max_per_turn": max_per_turn})
+
+        def ask(focus: str, note: str) -> str:
+            engine = self.engine
+            conversation = engine.conversation
+            with conversation.lock:
+                last, budget = conversation.newest_snapshot, engine.last_budget()
+                settings = engine.shared.find_settings((last and last.model) or engine.shared.model)
+                limit = None if budget is None else budget.trigger if settings.auto_compact else budget.window
+                asked = Asked(
+                    focus=focus,
+                    note=note,
+                    snapshot=last,
+                    tokens=conversation.newest_tokens,
+                    limit=limit,
+                    is_vetoed=last is not None and conversation.cooldown.is_vetoed(last),
+                    min_fraction=min_fraction,
+                    max_per_turn=max_per_turn,
+                )
+                return conversation.tool_orders.add(asked)
+
+        return CompactTool(ask, self.engine.conversation.id)
 
     def _find_recallable(self, messages: Sequence[T]) -> Recallable:
         engine = self.engine

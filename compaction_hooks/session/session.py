@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, Literal, Unpack, cast, overload
 
 from compaction_hooks import arguments
 from compaction_hooks.engine.call import Order, SharedState
-from compaction_hooks.engine.compact import compact
+from compaction_hooks.engine.compact import compact, plan_by_hand
+from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.engine import Engine, make_engine
 from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.result import CompactionResult, SessionState
@@ -24,6 +25,7 @@ from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
 from compaction_hooks.session.recalling import RecallMethods
+from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.record import CompactionRecord
 
@@ -53,7 +55,8 @@ class ConversationMethods(RecallMethods[M]):
         """
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return (await engine.driver.run(transform(engine.conversation, call), build_caller(signal, options))).view
+        flow = _hand_out(engine.conversation, transform(engine.conversation, call))
+        return await engine.driver.run(flow, build_caller(signal, options))
 
     def transform_context_sync(
         self, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -61,7 +64,8 @@ class ConversationMethods(RecallMethods[M]):
         """As `transform_context`, for callers without an event loop."""
         engine = self.engine
         call = check_call(engine, messages, options, engine.begin_call())
-        return engine.driver.run_sync(transform(engine.conversation, call), build_caller(signal, options)).view
+        flow = _hand_out(engine.conversation, transform(engine.conversation, call))
+        return engine.driver.run_sync(flow, build_caller(signal, options))
 
     async def call(
         self,
@@ -148,25 +152,80 @@ class ConversationMethods(RecallMethods[M]):
             build_caller(signal, options),
         )
 
+    @overload
     async def preview(
         self,
         messages: list[T],
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        plan_only: Literal[False] = False,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[T]:
+    ) -> CompactionResult[T]: ...
+
+    @overload
+    async def preview(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[True],
+        **options: Unpack[CallOptions],
+    ) -> CompactionPlan: ...
+
+    async def preview(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T] | CompactionPlan:
         """Return the result that `compact` would have: its record and its view. Nothing is stored, and no event told.
 
         The views of later calls stay as they are, until `compact(messages, preview=result)`. A summary is paid for here.
 
+        Args:
+            plan_only: Whether to return only what would be done, and the size that would come of it. Then nothing is paid for, and
+                neither the summarizer nor `carry` and `before_compact` are asked. Without steps, nothing would change.
+
         Raises:
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
-        return await self.engine.driver.run(
-            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
-            build_caller(signal, options),
-        )
+        order = build_order(keep_recent_tokens, focus, is_preview=True)
+        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        if plan_only:
+            return await self.engine.driver.run(plan_by_hand(self.engine.conversation, call, order), caller)
+        return await self.engine.driver.run(compact(self.engine.conversation, call, order), caller)
+
+    @overload
+    def preview_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[False] = False,
+        **options: Unpack[CallOptions],
+    ) -> CompactionResult[T]: ...
+
+    @overload
+    def preview_sync(
+        self,
+        messages: list[T],
+        keep_recent_tokens: int | None = None,
+        focus: str | None = None,
+        signal: Signal | None = None,
+        *,
+        plan_only: Literal[True],
+        **options: Unpack[CallOptions],
+    ) -> CompactionPlan: ...
 
     def preview_sync(
         self,
@@ -174,13 +233,16 @@ class ConversationMethods(RecallMethods[M]):
         keep_recent_tokens: int | None = None,
         focus: str | None = None,
         signal: Signal | None = None,
+        *,
+        plan_only: bool = False,
         **options: Unpack[CallOptions],
-    ) -> CompactionResult[T]:
+    ) -> CompactionResult[T] | CompactionPlan:
         """As `preview`, for callers without an event loop."""
-        return self.engine.driver.run_sync(
-            self._compact(messages, options, build_order(keep_recent_tokens, focus, is_preview=True)),
-            build_caller(signal, options),
-        )
+        order = build_order(keep_recent_tokens, focus, is_preview=True)
+        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        if plan_only:
+            return self.engine.driver.run_sync(plan_by_hand(self.engine.conversation, call, order), caller)
+        return self.engine.driver.run_sync(compact(self.engine.conversation, call, order), caller)
 
     async def recover(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
@@ -192,22 +254,22 @@ class ConversationMethods(RecallMethods[M]):
                 if the settings exclude recovery, or if the caller aborted.
             ContextOverflowError: nothing smaller is valid; `error` is its cause.
         """
-        return (
-            await self.engine.driver.run(self._recover(error, messages, options), build_caller(signal, options))
-        ).view
+        return await self.engine.driver.run(self._recover(error, messages, options), build_caller(signal, options))
 
     def recover_sync(
         self, error: BaseException, messages: list[T], signal: Signal | None = None, **options: Unpack[CallOptions]
     ) -> list[T]:
         """As `recover`, for callers without an event loop."""
-        return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options)).view
+        return self.engine.driver.run_sync(self._recover(error, messages, options), build_caller(signal, options))
 
     def _compact(self, messages: list[T], options: CallOptions, order: Order) -> Flow[CompactionResult[T]]:
         return compact(self.engine.conversation, check_call(self.engine, messages, options), order)
 
-    def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[LastSent[T]]:
+    def _recover(self, error: BaseException, messages: list[T], options: CallOptions) -> Flow[list[T]]:
         arguments.check(arguments.KINDS, {"error": error})
-        return recover(self.engine.conversation, check_call(self.engine, messages, options), error)
+        conversation = self.engine.conversation
+        flow = recover(conversation, check_call(self.engine, messages, options), error)
+        return _hand_out(conversation, flow)
 
     # -- usage, pins, undo, state
 
@@ -226,6 +288,8 @@ class ConversationMethods(RecallMethods[M]):
         counted = read_report(usage, "report_usage")
         if counted is not None:
             self.engine.report_usage(counted, view, model)
+            with self.engine.conversation.lock:
+                self.engine.conversation.totals.report(counted, view, model)
 
     async def load(self, messages: list[T] | None = None, **options: Unpack[CallOptions]) -> None:
         """Load the store's records, including new ones of other workers, if there is a store.
@@ -295,9 +359,7 @@ class ConversationMethods(RecallMethods[M]):
         engine = self.engine
         conversation = engine.conversation
         with conversation.lock:
-            last, baseline = conversation.newest_snapshot, conversation.sizes.baseline
-            is_estimate = last is None or baseline is None or baseline.key != last.key
-            tokens = None if last is None else last.tokens if is_estimate or baseline is None else baseline.input_tokens
+            tokens = conversation.newest_tokens
             budget = engine.last_budget()
             record = conversation.find_current()
             breaker = conversation.cooldown.breaker
@@ -307,12 +369,20 @@ class ConversationMethods(RecallMethods[M]):
                 context_window=budget.window if budget else None,
                 trigger_tokens=budget.trigger if budget else None,
                 fraction=tokens / budget.window if tokens is not None and budget else None,
-                is_estimate=is_estimate,
+                is_estimate=conversation.newest_count is None,
                 compaction_count=record.compaction_count if record else 0,
                 breaker="closed" if breaker.opened_at is None else f"open: {breaker.why}",
                 is_loaded=conversation.queue.state != "unread",
-                summary_usage=conversation.summary_usage,
+                summary_usage=conversation.summary_usage + conversation.loaded_usage,
+                totals=conversation.totals.read(conversation.summary_usage, conversation.history, engine.shared.model),
             )
+
+
+def _hand_out(conversation: Conversation[M], flow: Flow[LastSent[M]]) -> Flow[list[M]]:
+    """Return the view of a flow, for a request of the host's own, and count it."""
+    sent = yield from flow
+    conversation.totals.count(sent)
+    return sent.view
 
 
 class CompactionSession(ConversationMethods[M]):
@@ -358,7 +428,8 @@ class CompactionSession(ConversationMethods[M]):
             old.queue.state = "none"
 
         self._engine = self._make_engine()
-        self.engine.conversation.has_recall, self.engine.conversation.tellers = old.has_recall, old.tellers
+        new = self.engine.conversation
+        new.has_recall, new.tellers, new.notice = old.has_recall, old.tellers, old.notice
 
     # -- records and views, for adapters and stores of the host's own
 

@@ -59,12 +59,13 @@ class Candidate(Generic[M]):
 
     @cached_property
     def costs_no_reasoning(self) -> bool:
-        """Whether it only reduces parts behind the newest reasoning of the active view."""
+        """Whether it only changes what is behind the newest reasoning of the active view: parts, and texts of ours."""
         now, record, active = self.snapshot, self.record, self.snapshot.record
         head = (active.rendered, active.covered_runs) if active else ("", now.history.runs_before_list)
         newest = newest_reasoning(now.history, now.view.stale)
-        changed = {*record.reductions} ^ {*now.reductions}
-        return head == (record.rendered, record.covered_runs) and all(item.run > newest for item in changed)
+        changed = [item.run for item in {*record.reductions} ^ {*now.reductions}]
+        changed += [now.history.run_of(each.before) for each in now.view.inserted]
+        return head == (record.rendered, record.covered_runs) and all(run > newest for run in changed)
 
     @cached_property
     def plain(self) -> View[M]:

@@ -94,14 +94,14 @@ def summary_candidate(
         is_short=plan.allowance < SMALL_SUMMARY_TOKENS,
     )
     text = summary.text
-    if summary.native is None:
+    if summary.native is None and not summary.is_placeholder:
         text = complete(summary, plan.facts, SummaryRoom(snapshot, goal, plan, frame))
 
     draft = next_record(snapshot, goal)
     record = replace(
         draft,
         prompt_version=PROMPT_VERSION,
-        summary=text,
+        summary=frame.add_sections(text),
         previous_summary=plan.previous_summary,
         rendered=frame.render(text),
         compacted_message_count=plan.host_messages,

@@ -9,18 +9,19 @@ from typing import NamedTuple
 from compaction_hooks.digest import Facts
 from compaction_hooks.digest import facts as read_facts
 from compaction_hooks.files import FileOperations, file_tags, merge
-from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files
-from compaction_hooks.history.digests import message_digest
+from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files, is_failure
+from compaction_hooks.history.digests import canonical_arguments, message_digest, text_digest
 from compaction_hooks.history.history import History, is_only_reasoning
-from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
+from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolResult, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.cut import choose_cut
+from compaction_hooks.view.carried import CARRIED_RATIO, Block, host_block, render_carried, result_block
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
+from compaction_hooks.view.texts import HANDLE_DIGITS, RECALL_TOOL, parse_summary, quote_call, render_summary
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
@@ -39,6 +40,9 @@ class SummaryFrame(NamedTuple):
 
     Attributes:
         has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
+        sections: Sections at the end of the summary, such as the facts of the host; known before the cut too.
+        carried: The texts that come back, in their tags. Before the cut with all results that may come back, then with those that
+            the summary covers.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
         handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
         covered: Host messages that it covers. Known with the summary, as all that follows here.
@@ -48,6 +52,8 @@ class SummaryFrame(NamedTuple):
     """
 
     has_recall: bool
+    sections: tuple[str, ...] = ()
+    carried: str = ""
     tags: str = ""
     handles: str = ""
     covered: int = 0
@@ -58,15 +64,25 @@ class SummaryFrame(NamedTuple):
     def render(self, summary: str) -> str:
         """Return the text of the message with a summary."""
         return render_summary(
-            summary,
+            self.add_sections(summary),
             file_tags=self.tags,
             continuation=self.continuation,
             covered=self.covered,
             unseen=self.unseen,
             has_recall=self.has_recall,
-            more=(self.handles,),
+            more=(self.handles, self.carried),
             is_short=self.is_short,
         )
+
+    def add_sections(self, summary: str) -> str:
+        """Return a summary with the sections at its end, without the lines that it has already."""
+        known = {*summary.splitlines()}
+        added: list[str] = []
+        for section in self.sections:
+            heading, *lines = section.splitlines()
+            lacking = [line for line in lines if line not in known]
+            added += ["\n".join((heading, *lacking))] if lacking else []
+        return "\n\n".join(filter(None, (summary.strip(), *added))) if added else summary
 
     def size(self, snapshot: Snapshot[M], summary: str = "") -> int:
         """Return the tokens of the message with a summary, before calibration."""
@@ -138,6 +154,7 @@ class Summarized(Value):
         is_by_rule: Whether all of it, or its last part, was chosen by code.
         has_our_headings: Whether it was asked for with our headings, or has some of them.
         has_form: Whether it was asked for in a form that the host gave.
+        is_placeholder: Whether it only shows the size that the summary may have.
     """
 
     text: str
@@ -149,17 +166,19 @@ class Summarized(Value):
     is_by_rule: bool = False
     has_our_headings: bool = False
     has_form: bool = False
+    is_placeholder: bool = False
 
 
 def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
-    frame = SummaryFrame(has_recall=snapshot.has_recall)
+    history, record = snapshot.history, snapshot.record
+    covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
+    carried = _render_carried(snapshot, goal, range(covered_runs, history.run_count))
+    frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections, carried=carried)
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
 
-    history, record = snapshot.history, snapshot.record
-    covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
     pinned = snapshot.pinned_pieces(start, cut.place.requests)
     foreign, previous = _find_earlier(snapshot)
@@ -182,7 +201,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     files = merge(_find_known_files(snapshot), touched)
     tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
     handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
-    frame = frame._replace(tags=tags, handles=handles)
+    carried = _render_carried(snapshot, goal, range(covered_runs, cut.run), pinned)
+    frame = frame._replace(tags=tags, handles=handles, carried=carried)
 
     return SummaryPlan(
         cut=cut.run,
@@ -282,6 +302,36 @@ def _name_parts(
             return line
         named.pop()
     return ""
+
+
+def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: Sequence[int] = ()) -> str:
+    """Return the texts that come back, in their tags: the host's, and the results of these runs that the tools' rules keep."""
+    told, history, record = goal.told, snapshot.history, snapshot.record
+    results: list[Block] = []
+    if told.kept_tools:
+        for part in list_parts(history, runs, RESULTS, has_recall=snapshot.has_recall):
+            result, call = part.content, part.call
+            if part.tool not in told.kept_tools or part.piece in pinned or call is None:
+                continue
+            if isinstance(result, ToolResult) and not is_failure(result):
+                handle = part.handles.find(part) if part.handles else ""
+                results.append(result_block(_name_call(call), part.text, handle))
+
+    last = record.rendered if record else ""
+    head = find_head_summary(history) if history.has_summary and not last else None
+    if head is not None:  # the summary of a record that is unknown here
+        last = history.piece(head).message.text
+    most = int(goal.budget.target * CARRIED_RATIO / snapshot.ratio)
+    texts = [host_block(each.name, each.text, each.max_tokens) for each in told.carried]
+    size = snapshot.estimator.estimate_tokens
+    return render_carried(texts, results, last, most, size, keeps_last=told.keeps_last)
+
+
+def _name_call(call: ToolCall) -> str:
+    """Return a call in one line, with a digest of its arguments if the line has not all of them."""
+    quoted = quote_call(call)
+    all_of_it = text_digest(canonical_arguments(call.arguments))[:HANDLE_DIGITS]
+    return f"{quoted} {all_of_it}" if quoted.endswith("…") else quoted
 
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:

@@ -100,6 +100,10 @@ _ABOUT_FACTS = """\
 <facts> above was found in the conversation by rule. What the work ahead needs of it goes into your summary word for word. Steps \
 that end in "later ok" have succeeded since: do not report them as open or failing."""
 
+_INSTRUCTIONS = """\
+These instructions hold for the summary, too:
+{instructions}"""
+
 _FOCUS = """\
 <focus>
 {focus}
@@ -146,6 +150,7 @@ def make_user_prompt(
     focus: str | None,
     max_tokens: int,
     form: str | None = None,
+    instructions: str | None = None,
     kept: str = "",
     facts: str = "",
 ) -> Prompt:
@@ -156,6 +161,7 @@ def make_user_prompt(
         focus: The subject to pay attention to; escaped here.
         max_tokens: The most the summary may hold.
         form: Says how the summary is written, in place of our headings; None: with them.
+        instructions: Further lines, behind the headings or `form`; escaped here.
         kept: A transcript of the newest messages, which are not summarized. It comes first: all requests of one compaction
             begin with it, so that the provider's cache has it.
         facts: The facts to keep word for word; escaped already, as `kept`.
@@ -167,12 +173,13 @@ def make_user_prompt(
         max_tokens=int(max_tokens * _ASKED_RATIO), max_words=int(max_tokens * _ASKED_RATIO * _WORDS_PER_TOKEN)
     )
     focused = _FOCUS.format(focus=neutralize(focus.strip())) if focus and focus.strip() else ""
+    added = _INSTRUCTIONS.format(instructions=neutralize(instructions.strip())) if instructions else ""
     about = [_ABOUT_KEPT if kept else "", _ABOUT_FACTS if facts else ""]
-    instructions = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", rules, *about, focused, _CLOSING]))
+    whole = "\n\n".join(filter(None, [f"{task}{gap}{form or _FORM}", added, rules, *about, focused, _CLOSING]))
 
     earlier = _KEPT.format(kept=kept) if kept else ""
     if kind == "update":
         previous = neutralize(previous_summary or "").strip() or "(none)"
         earlier += f"<previous-summary>\n{previous}\n</previous-summary>\n\n"
     named = _FACTS.format(facts=facts) if facts else ""
-    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{instructions}")
+    return Prompt(f"{earlier}<conversation>\n", f"\n</conversation>\n\n{named}{whole}")

@@ -51,6 +51,7 @@ class SummaryRequest:
         deadline: `time.monotonic()` value after which the answer is no longer awaited, or None.
         messages: The messages to summarize, uncut, oldest first; for summarizers that are not models.
         form: Says how the summary is written, in place of our headings; None: with them.
+        instructions: Further lines about the summary, behind the headings or `form`; None: no further lines.
         kept_messages: The messages that stay in the context next to the summary: pinned ones, then the newest. Not to be
             summarized: they show what is done by now, and need not be repeated.
         omitted_items: The number of the newest `messages` that are not in `transcript`, because it is bounded: if it was read, a
@@ -71,6 +72,7 @@ class SummaryRequest:
         deadline: float | None = None,
         messages: tuple[Message, ...] = (),
         form: str | None = None,
+        instructions: str | None = None,
         kept_messages: tuple[Message, ...] = (),
         omitted_items: int = 0,
         live: LiveCall | None = None,
@@ -83,6 +85,7 @@ class SummaryRequest:
         self.deadline: Final = deadline
         self.messages: Final = messages
         self.form: Final = form
+        self.instructions: Final = instructions
         self.kept_messages: Final = kept_messages
 
         self._prompt, self._transcript, self._omitted_items = prompt, transcript, omitted_items
@@ -206,6 +209,7 @@ class LazyRequest(SummaryRequest):
         estimate: Callable[[str], int],
         deadline: float | None = None,
         form: str | None = None,
+        instructions: str | None = None,
         kept_messages: tuple[Message, ...] = (),
         name_facts: Callable[[], str] = str,
         find_live: Callable[[], LiveCall] | None = None,
@@ -221,6 +225,7 @@ class LazyRequest(SummaryRequest):
             deadline=deadline,
             messages=tuple(messages),
             form=form,
+            instructions=instructions,
             kept_messages=kept_messages,
         )
 
@@ -293,6 +298,7 @@ class LazyRequest(SummaryRequest):
             estimate=self._estimate,
             deadline=self.deadline,
             form=self.form,
+            instructions=self.instructions,
             kept_messages=self.kept_messages,
             name_facts=self._name_facts,
         )
@@ -327,6 +333,7 @@ class LazyRequest(SummaryRequest):
             focus=self.focus,
             max_tokens=self.max_tokens,
             form=self.form,
+            instructions=self.instructions,
             kept=kept,
             facts=self._name_facts(),
         )

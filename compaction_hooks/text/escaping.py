@@ -147,7 +147,7 @@ _ROLE_WORDS = (
 )
 _TAG_WORDS = (
     "conversation", "previous-summary", "previoussummary", "summary", "focus", "facts", "kept-messages", "keptmessages",
-    "read-files", "readfiles", "modified-files", "modifiedfiles", "system-reminder", "systemreminder",
+    "read-files", "readfiles", "modified-files", "modifiedfiles", "carried", "system-reminder", "systemreminder",
 )
 _TURN_WORDS = ("startofturn", "endofturn", "sys")
 _LABEL_WORDS = ("toolcall", "tooluse", "toolresult", "tool", "function", "other", "inst", "conversationsummary")

@@ -3,6 +3,30 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
+
+MOST_CHARS_PER_TOKEN = 20
+"""More characters than a token has in any text; a larger text is cut before it is sized."""
+_HEAD_RATIO, _STEP = 0.6, 0.95
+
+
+def shorten_to(text: str, most_tokens: int, size: Callable[[str], int]) -> str:
+    """Return a text of at most so many tokens: without its middle if it has more, as `shorten` does.
+
+    Args:
+        size: Returns the tokens of a text.
+
+    >>> shorten_to("a" * 500 + "b" * 500, 50, len)
+    'aaaaaaaaa\\n[... 985 characters left out ...]\\nbbbbbb'
+    """
+    kept = min(len(text), most_tokens * MOST_CHARS_PER_TOKEN)
+    while True:
+        head = int(kept * _HEAD_RATIO)
+        short = shorten(text, head, kept - head) if kept < len(text) else text
+        tokens = size(short)
+        if tokens <= most_tokens or not kept:
+            return short
+        kept = int(kept * _STEP * most_tokens / tokens)
 
 
 def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0, *, hint: str = "") -> str:

@@ -68,11 +68,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Made:
-    """A message that we make: the summary, or the provider's own items in its place.
+    """A message that we make: the summary, the provider's own items in its place, or a text among the host's messages.
 
     Attributes:
         text: Its text; "" if it is made of `items`.
         tokens: Its estimate, before calibration.
+        before: Index of the piece before which it is, if it is among the host's messages; None: at the head.
         mark: Index of the covered host message whose cache mark it has, as long as that has one; None without one.
         items: The provider's own items that it is made of; None without any.
         only: "request" if only a request has it, "store" if only the list for a host to store has it; "": both.
@@ -82,6 +83,7 @@ class Made:
     tokens: int
     mark: int | None = None
     items: NativeItems | None = None
+    before: int | None = None
     only: Literal["", "request", "store"] = ""
 
     @property
@@ -128,12 +130,27 @@ NOWHERE = -1
 """The piece of no summary."""
 
 
+class Inserted(NamedTuple):
+    """A text of ours among the host's messages: before which piece it is, its text and its estimate."""
+
+    before: int
+    text: str
+    tokens: int
+
+
 class Dressed(NamedTuple):
     """What dressers did to a view, as a value: views of one record that differ in it are different requests."""
 
     stale: StaleRuns = NOT_STALE
     shows_items: bool = False
     start: Beginning | None = None
+    inserted: tuple[Inserted, ...] = ()
+
+    def begins(self, later: Dressed, piece_count: int) -> bool:
+        """Whether `later` differs from this, of a list with so many pieces, only in texts behind the end of that list."""
+        count = len(self.inserted)
+        is_same = later._replace(inserted=later.inserted[:count]) == self
+        return is_same and all(each.before >= piece_count for each in later.inserted[count:])
 
     @property
     def shows_native(self) -> bool:
@@ -214,7 +231,8 @@ class View(Generic[M]):
     @cached_property
     def summary(self) -> Made | None:
         """The text in place of the covered messages, or None."""
-        return next((each for each in self.references if isinstance(each, Made) and each.items is None), None)
+        made = (each for each in self.references if isinstance(each, Made))
+        return next((each for each in made if each.items is None and each.before is None), None)
 
     @cached_property
     def items(self) -> NativeItems | None:
@@ -224,7 +242,39 @@ class View(Generic[M]):
     @cached_property
     def dressed(self) -> Dressed:
         """What dressers did to it."""
-        return Dressed(self.stale, self.items is not None, self.start)
+        return Dressed(self.stale, self.items is not None, self.start, self.inserted)
+
+    @cached_property
+    def inserted(self) -> tuple[Inserted, ...]:
+        """The texts of ours among the host's messages."""
+        made = (each for each in self.references if isinstance(each, Made))
+        return tuple(Inserted(each.before, each.text, each.tokens) for each in made if each.before is not None)
+
+    @cached_property
+    def whole_from(self) -> int:
+        """Index of the host message from which on the view has all as they are, perhaps with texts of ours among them."""
+        first = self.tail_start
+        for each in reversed(self.references) if self.inserted else ():
+            if isinstance(each, Kept):
+                if not each.is_own or each.host != first - 1 or each.pieces[0] < self.cut:
+                    break
+                first = each.host
+        return first
+
+    @cached_property
+    def is_stored_alike(self) -> bool:
+        """Whether the list for a host to store has the same messages as the request."""
+        return not any(isinstance(each, Made) and each.only for each in self.references)
+
+    @cached_property
+    def is_stored_as_listed(self) -> bool:
+        """Whether the list for a host to store is the host's own: the view adds texts for the request alone."""
+        own = (
+            each.host if isinstance(each, Kept) and each.is_own else None
+            for each in self.references
+            if not _is_sent_only(each)
+        )
+        return [*own] == [*range(self.tail_start)]
 
     @cached_property
     def pinned(self) -> tuple[int, ...]:
@@ -277,3 +327,7 @@ class View(Generic[M]):
         """Return how it reads, without what is left out; what a format unties may read otherwise."""
         shown = [message for each in self.references for message in each.messages]
         return shown + [piece.message for piece in history.pieces(history.first_piece(self.tail_start))]
+
+
+def _is_sent_only(reference: Reference) -> bool:
+    return isinstance(reference, Made) and reference.only == "request"

@@ -52,8 +52,15 @@ class ViewKey(NamedTuple):
             and self.piece_count <= later.piece_count
             and self.record_id == later.record_id
             and self.model == later.model
-            and self.dressed == later.dressed
+            and self.dressed.begins(later.dressed, self.piece_count)
         )
+
+    def before(self, piece: int, tokens: int) -> ViewKey:
+        """Return the identity of this view as it was before a piece; from it on, the list has so many tokens."""
+        known = tuple(each for each in self.dressed.inserted if each.before <= piece)
+        later = sum(each.tokens for each in self.dressed.inserted[len(known) :])
+        estimated, dressed = self.estimated - tokens - later, self.dressed._replace(inserted=known)
+        return self._replace(piece_count=piece, estimated=estimated, dressed=dressed)
 
 
 SEARCHES_RATIO = 0.25
@@ -209,7 +216,7 @@ class Snapshot(NamedTuple, Generic[M]):
 
     def write(self, view: View[M], *, for_store: bool = False, joins_rows: bool = False) -> list[M]:
         """Return the messages of a view of this list."""
-        if not view.is_identity:
+        if not view.is_identity and not (for_store and view.is_stored_as_listed):
             return write(view, self.messages, self.format, for_store=for_store, joins_rows=joins_rows)
 
         given, copied = self.frozen or (self.messages, self.messages)
@@ -225,6 +232,11 @@ class Snapshot(NamedTuple, Generic[M]):
     def input_limit(self) -> int:
         """The part of the window that the input may take, in tokens; 0 while the window is unknown."""
         return self.budget.input_limit if self.budget is not None else 0
+
+    @property
+    def exceeds_input_limit(self) -> bool:
+        """Whether the view is larger than that; False while the window is unknown."""
+        return self.budget is not None and self.tokens > self.budget.input_limit
 
     @property
     def model(self) -> str | None:

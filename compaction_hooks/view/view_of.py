@@ -192,7 +192,10 @@ def view_until(
     view: View[M], history: History[M], end: int, estimate: Callable[[Message], int], format: Format[M]
 ) -> View[M]:
     """Return the part of a view before piece `end`, which is behind its cut. A message that `end` divides is kept up to there."""
-    whole = [each for each in view.references if isinstance(each, Made) or each.pieces[-1] < end]
+    before = (
+        each for each in view.references if not isinstance(each, Made) or each.before is None or each.before < end
+    )
+    whole = [each for each in before if isinstance(each, Made) or each.pieces[-1] < end]
     divided = (each for each in view.kept if each.pieces[0] < end <= each.pieces[-1])
     of_divided = (index for each in divided for index in each.pieces if index < end)
     of_tail = range(history.first_piece(view.tail_start), end)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from copy import deepcopy
 from operator import is_
 
-from compaction_hooks.messages import Format, M
+from compaction_hooks.messages import Format, M, can
 from compaction_hooks.view.parts import text_of
-from compaction_hooks.view.references import Kept, View, WrittenBeginning
+from compaction_hooks.view.references import Kept, Made, View, WrittenBeginning
 
 
 def write(
@@ -50,10 +50,16 @@ def _write_beginning(
             written += format.native(deepcopy(each.items.items))
         else:
             if each not in view.written.copies:
-                view.written.copies[each] = format.summary(each.text)
-            summary = view.written.copies[each]
-            written.append(summary if mark is None else format.with_cache_mark(summary, mark))
+                view.written.copies[each] = _make(each, format)
+            made = view.written.copies[each]
+            written.append(made if mark is None or each.before is not None else format.with_cache_mark(made, mark))
     return written
+
+
+def _make(made: Made, format: Format[M]) -> M:
+    """Return the message of a text of ours; among the host's messages it looks like no summary, if the format can do that."""
+    is_summary = made.before is None or not can(format, "request")
+    return format.summary(made.text) if is_summary else format.request(made.text)
 
 
 def write_kept(kept: Kept, view: View[M], messages: Sequence[M], format: Format[M]) -> M:

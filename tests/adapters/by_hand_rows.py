@@ -78,6 +78,8 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
 
     with process() as (first, count_rows):
         yield first.run
+        totals = first.adapter.controller.session(ID).state().totals
+        assert totals.calls == len(side.model_requests) > 0  # also of adapters that hand out a view and send it later
         is_graph, whole = not first.messages(), first.messages()
         before = () if is_graph else (whole,)
         assert (yield first.do("compact", *before)).outcome == "vetoed"

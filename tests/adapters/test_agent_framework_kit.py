@@ -8,11 +8,13 @@ from agent_framework import Agent, Message
 from compaction_adapters.agent_framework import CompactionMiddleware
 from compaction_adapters.kit import Twin
 
-from compaction_hooks import ConfigurationError
+from compaction_hooks import CompactionEvent, ConfigurationError
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, check_adapter, check_session
+from tests.adapters import compact_scene
 from tests.adapters.agent_framework_stage import APIS, LOCAL, WINDOW, AgentHarness, Stage, run_streamed, spoken, stored
 from tests.adapters.by_hand_rows import ID, Process, check_rows
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.compact_scene import check_compact, read_leaf
+from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
@@ -82,7 +84,7 @@ async def test_without_an_id_the_cure_is_named() -> None:
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, way: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
+    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall, notice=NOTICE)
     on_client: dict[str, Any] = {"middleware": [middleware]} if way == "client" else {}
     client = stage.client(api, **on_client)
     agent = Agent(
@@ -101,6 +103,17 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
 
     await check_recall(stage.side(), ask, recall, argument)
     assert [tool.name for tool in agent.default_options["tools"]] == ["read_page"]
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = stage.agent("openai", middleware, tools=[read_leaf])
+
+    async def ask() -> object:
+        return (await agent.run(compact_scene.REQUEST, session=agent.create_session())).messages[-1].text
+
+    await check_compact(stage.side(), ask, events)
 
 
 async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:

@@ -145,6 +145,7 @@ def test_the_host_must_say_that_it_sends_the_header(run: Run) -> None:
         ({}, {}, None),
         ({"instructions": "In French."}, {}, "In French."),
         ({}, {"summary_prompt": "As a poem."}, "As a poem."),
+        ({"instructions": "In French."}, {"summary_instructions": "List tickets."}, "In French.\n\nList tickets."),
     ],
 )
 async def test_instructions_are_anthropics_own_or_those_of_the_program(

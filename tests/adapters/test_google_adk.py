@@ -382,14 +382,19 @@ async def test_an_instruction_inside_the_contents_is_sent_with_each_call(stage: 
     assert set(compacted_ids(events)) == {id_of()}  # although the contents begin otherwise
 
 
-async def test_a_tool_of_the_users_that_is_named_recall_is_refused(stage: Stage) -> None:
+async def test_a_tool_of_the_users_with_the_name_of_one_of_ours_is_refused(stage: Stage) -> None:
     def recall(query: str) -> str:
         """Find a product that was called back."""
         return query
 
-    side, plugin = stage.side(Answer("Yes.")), CompactionPlugin(context_window=WINDOW, recall=True)
-    with pytest.raises(Exception, match="rename the agent's own"):
-        await Hosted(agent(stage.gemini(), [recall]), plugin).say("Hello.")
+    def compact_context(query: str) -> str:
+        """Sum a file up."""
+        return query
+
+    side, plugin = stage.side(Answer("Yes.")), CompactionPlugin(context_window=WINDOW, recall=True, compact=True)
+    for own in (recall, compact_context):
+        with pytest.raises(Exception, match="rename the agent's own"):
+            await Hosted(agent(stage.gemini(), [own]), plugin).say("Hello.")
     assert side.requests == []
 
 

@@ -15,11 +15,12 @@ from google.adk.tools.google_search_tool import google_search
 from google.genai import types
 from pydantic import BaseModel
 
-from compaction_hooks import MessageFormat
+from compaction_hooks import CompactionEvent, MessageFormat
 from compaction_hooks.formats import GeminiFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
-from tests.adapters import by_hand_rows
+from tests.adapters import by_hand_rows, compact_scene
 from tests.adapters.by_hand_rows import Process
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.google_adk_stage import (
     AGENT,
     APP,
@@ -34,7 +35,7 @@ from tests.adapters.google_adk_stage import (
     id_of,
     text_of,
 )
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed, sampled
 from tests.conversations import prose
@@ -144,10 +145,17 @@ async def test_rows_of_a_plugin(stage: Stage, tmp_path: Path, how: str, monkeypa
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, model: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    plugin = CompactionPlugin(context_window=WINDOW, recall=recall)
+    plugin = CompactionPlugin(context_window=WINDOW, recall=recall, notice=NOTICE)
     llm = stage.gemini() if model == "gemini" else stage.anthropic(max_tokens=1_000)
     hosted = Hosted(agent(llm, [read_page]), plugin)
     await check_recall(stage.side(), lambda: hosted.say(REQUEST, streamed=is_streamed), recall, argument)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    plugin = CompactionPlugin(context_window=WINDOW, compact=True, on_event=events.append)
+    hosted = Hosted(agent(stage.gemini(), [read_leaf]), plugin)
+    await check_compact(stage.side(), lambda: hosted.say(compact_scene.REQUEST), events)
 
 
 async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:

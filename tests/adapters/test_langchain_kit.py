@@ -16,12 +16,14 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
-from tests.adapters import by_hand
+from tests.adapters import by_hand, compact_scene
 from tests.adapters.by_hand_rows import Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.conversations import prose
 from tests.data import needs_data
@@ -87,9 +89,17 @@ async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, how: str) -> N
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str
 ) -> None:
-    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall)
+    middleware = CompactionMiddleware(context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = create_agent(getattr(stage, api)(), [read_page], middleware=[middleware], checkpointer=saver)
     await check_recall(stage.side(), lambda: say(agent, REQUEST, how, thread() if saver else None), recall, argument)
+
+
+@both_ways
+async def test_a_model_asks_for_a_compaction(stage: Stage, how: str) -> None:
+    events: list[CompactionEvent] = []
+    middleware = CompactionMiddleware(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = create_agent(stage.openai(), [read_leaf], middleware=[middleware], checkpointer=InMemorySaver())
+    await check_compact(stage.side(), lambda: say(agent, compact_scene.REQUEST, how, thread()), events)
 
 
 @both_ways
@@ -101,7 +111,7 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
         middleware = [CompactionMiddleware(context_window=WINDOW, recall=True)]
         return create_agent(model, [read_page], middleware=middleware, checkpointer=saver, interrupt_before=["tools"])
 
-    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how), is_told=False)
 
 
 @tool

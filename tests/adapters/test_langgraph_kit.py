@@ -14,10 +14,12 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.store.memory import InMemoryStore
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
-from tests.adapters import by_hand
+from tests.adapters import by_hand, compact_scene
 from tests.adapters.by_hand_rows import Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.langchain_core_stage import (
     SECRET,
     WINDOW,
@@ -31,7 +33,7 @@ from tests.adapters.langchain_core_stage import (
 )
 from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, react_agent, wrapped_graph
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.data import needs_data
 from tests.host_facts import by_host_facts
@@ -138,11 +140,19 @@ async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, how: str, version: str, recall: bool
 ) -> None:
-    compact = CompactionNode(context_window=WINDOW, recall=recall)
+    compact = CompactionNode(context_window=WINDOW, recall=recall, notice=NOTICE)
     model = compact.wrap(stage.openai())
     agent = react_agent(model, [read_page, *compact.tools], pre_model_hook=compact, version=version)
     config = {**thread(), "recursion_limit": 200}
     await check_recall(stage.side(), lambda: say(agent, REQUEST, how, config), recall)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    compact = CompactionNode(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = react_agent(compact.wrap(stage.openai()), [read_leaf, *compact.tools], pre_model_hook=compact)
+    config = {**thread(), "recursion_limit": 200}
+    await check_compact(stage.side(), lambda: say(agent, compact_scene.REQUEST, "sync", config), events)
 
 
 @pytest.mark.parametrize(("how", "version"), [("sync", "v1"), ("async", "v2")])
@@ -156,7 +166,7 @@ async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, ho
         saved: Any = {"checkpointer": saver, "interrupt_before": ["tools"], "version": version}
         return react_agent(compact.wrap(model), tools, pre_model_hook=compact, **saved)
 
-    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how))
+    await check_recall(stage.side(), lambda: step_by_step(start, REQUEST, how), is_told=False)
 
 
 def test_recall_excludes_trim() -> None:

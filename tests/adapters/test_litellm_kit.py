@@ -11,13 +11,14 @@ import pytest
 from compaction_adapters.kit import Twin
 from compaction_adapters.litellm import CompactionCallback, with_compaction
 
-from compaction_hooks import ConfigurationError
+from compaction_hooks import CompactionEvent, ConfigurationError
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, HostConversation, Opening, check_adapter, check_session
-from tests.adapters import litellm_stage
+from tests.adapters import compact_scene, litellm_stage
 from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.litellm_stage import WINDOW, WITH_TOOLS, Stage, litellm, offered
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.conversations import system, talk, user
@@ -171,23 +172,49 @@ def test_without_an_id_the_cure_is_named() -> None:
 RECALL_WINDOW = 16_384
 
 
+def run_loop(
+    completion: Any,
+    request: str,
+    own_tools: Mapping[str, Callable[[list[Any]], Any]],
+    read: Callable[[int], str],
+    *,
+    stream: bool,
+    **arguments: Any,
+) -> object:
+    """Run a host's loop with a tool that reads and those that the wrapper offers; return the final answer."""
+    messages: list[Any] = [user(request)]
+    while True:
+        answered = completion(stream=stream, messages=messages, **arguments)
+        whole = litellm.stream_chunk_builder([*answered]) if stream else answered
+        answer = whole.choices[0].message
+        messages.append(answer)
+        if not answer.tool_calls:
+            return answer.content
+        for call in answer.tool_calls:
+            name = call.function.name
+            tool = own_tools[name](messages) if name in own_tools else read
+            result = tool(**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
 @pytest.mark.parametrize(("is_streamed", "recall"), [(False, True), (True, True), (False, False)])
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, is_streamed: bool, recall: bool) -> None:
-    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall)
+    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall, notice=NOTICE)
 
     async def ask() -> object:
-        messages: list[Any] = [user(REQUEST)]
-        while True:
-            arguments = {"messages": messages, "tools": [offered("read_page", page={"type": "integer"})]}
-            answered = completion(stream=is_streamed, **arguments, **stage.openai(), **WITH_TOOLS)
-            whole = litellm.stream_chunk_builder([*answered]) if is_streamed else answered
-            answer = whole.choices[0].message
-            messages.append(answer)
-            if not answer.tool_calls:
-                return answer.content
-            for call in answer.tool_calls:
-                tool = completion.recall_tool(messages) if call.function.name == "recall" else read_page
-                result = tool(**json.loads(call.function.arguments))
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        read = {"tools": [offered("read_page", page={"type": "integer"})], **stage.openai(), **WITH_TOOLS}
+        return run_loop(completion, REQUEST, {"recall": completion.recall_tool}, read_page, stream=is_streamed, **read)
 
     await check_recall(stage.side(window=RECALL_WINDOW), ask, recall)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, compact=True, on_event=events.append)
+
+    async def ask() -> object:
+        read = {"tools": [offered("read_leaf", leaf={"type": "integer"})], **stage.openai(), **WITH_TOOLS}
+        own = {compact_scene.NAME: completion.compact_tool}
+        return run_loop(completion, compact_scene.REQUEST, own, read_leaf, stream=False, **read)
+
+    await check_compact(stage.side(window=RECALL_WINDOW), ask, events)

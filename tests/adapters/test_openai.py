@@ -8,7 +8,7 @@ import openai
 import pytest
 from compaction_adapters.openai import native, summarizer
 
-from compaction_hooks import CompactionController
+from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore
 from tests.adapters import client_summaries, native_run
@@ -131,13 +131,15 @@ async def test_a_failed_compaction_is_made_by_rule_at_once_and_the_event_tells_w
     await native_run.check_failure(run.native, run.steps, failure, why)
 
 
-async def test_the_focus_and_a_prompt_beside_the_list_are_instructions(run: Run) -> None:
+async def test_the_focus_the_settings_lines_and_a_prompt_outside_the_list_are_instructions(run: Run) -> None:
+    run.restart(settings=CompactionSettings(summary_instructions="List each ticket."))
     await run.steps(4)
     run.session.compact_sync(run.messages, keep_recent_tokens=100, focus="part 3", model=MODEL, system="Be kind.")
     (body,) = [request.body for request in run.native.side.requests if request.is_compaction]
     assert body["instructions"].split("\n\n") == [
         "Be kind.",
         "Be brief.",
+        "If you compact the conversation: List each ticket.",
         "If you compact the conversation, pay most attention to: part 3",
     ]
 

@@ -10,12 +10,15 @@ from agents import Agent, Runner, SQLiteSession, function_tool
 from compaction_adapters.kit import Twin
 from compaction_adapters.openai_agents import CompactionModelProvider
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.formats import OpenAIResponsesFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_session
+from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.openai_agents_stage import Stage, function_tools
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, WINDOW, own_event_loop, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
@@ -126,7 +129,7 @@ async def test_rows_of_a_provider(stage: Stage, tmp_path: Path, how: str) -> Non
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, way: str, recall: bool, argument: str
 ) -> None:
-    provider = CompactionModelProvider(context_window=WINDOW)
+    provider = CompactionModelProvider(context_window=WINDOW, notice=NOTICE)
     tools: list[Any] = [function_tool(read_page), *([provider.recall_tool()] if recall else [])]
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=tools)
     options: dict[str, Any] = {"run_config": provider.run_config(), "max_turns": MOST_TURNS}
@@ -139,6 +142,19 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
         return str(run.final_output)
 
     await check_recall(stage.side(), ask, recall, argument)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    provider = CompactionModelProvider(context_window=WINDOW, on_event=events.append)
+    tools: list[Any] = [function_tool(read_leaf), provider.compact_tool()]
+    agent = Agent("reader", model=provider.wrap(stage.responses()), tools=tools)
+
+    async def ask() -> str:
+        run = await Runner.run(agent, compact_scene.REQUEST, run_config=provider.run_config(), max_turns=MOST_TURNS)
+        return str(run.final_output)
+
+    await check_compact(stage.side(), ask, events)
 
 
 async def test_a_run_that_tells_no_conversation_cannot_recall(stage: Stage) -> None:

@@ -28,10 +28,12 @@ from pydantic_ai.tools import ToolDenied
 from compaction_hooks import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, ScriptedTool, check_adapter, check_session
+from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
+from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.pydantic_ai_messages import SECRET, CountingSummarizer, reader, spoken, steps, texts
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage, own_event_loop
-from tests.adapters.recall_scene import KNOWN, REQUEST, UNKNOWN, Reader, check_recall, read_page
+from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.cases import crossed
 from tests.conversations import prose
@@ -199,7 +201,7 @@ async def test_in_a_running_loop_the_async_method_is_named() -> None:
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
-    compaction = Compaction[None](context_window=WINDOW, recall=recall)
+    compaction = Compaction[None](context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = Agent(getattr(stage, api)(), capabilities=[compaction], tools=[read_page])
 
     async def ask() -> str:
@@ -209,6 +211,17 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
             return await stream.get_output()
 
     await check_recall(stage.side(), ask, recall, argument)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    compaction = Compaction[None](context_window=WINDOW, compact=True, on_event=events.append)
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_leaf])
+
+    async def ask() -> str:
+        return (await agent.run(compact_scene.REQUEST)).output
+
+    await check_compact(stage.side(), ask, events)
 
 
 async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
@@ -226,7 +239,7 @@ async def test_the_next_run_recalls_from_the_run_before(stage: Stage) -> None:
 async def test_a_durable_run_recalls_in_its_workflow(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker of a workflow engine does not have the run's messages, so the tool is no activity of its own."""
     monkeypatch.setattr(RunContext, "in_durable_context", True)
-    compaction = Compaction[None](context_window=WINDOW, recall=True)
+    compaction = Compaction[None](context_window=WINDOW, recall=True, notice=NOTICE)
     agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_page])
 
     async def ask() -> str:

@@ -111,6 +111,9 @@ async def test_a_sealed_summary_is_sent_to_its_provider_alone_first_and_word_for
 by_anthropic = native_run.by_anthropic(AnthropicModel.compact_messages is not Model.compact_messages)
 
 
+LINES = "List each ticket."
+
+
 class Run:
     """An agent with `native=True` whose tool is run outside; each step is a run that continues the conversation.
 
@@ -120,7 +123,9 @@ class Run:
 
     def __init__(self, stage: Stage, **prompts: str) -> None:
         self.native, self.stage, self.messages = NativeSide(stage), stage, list[ModelMessage]()
-        self.compaction = Compaction[None](native=True, on_event=self.native.note, **KEYWORDS)
+        self.compaction = Compaction[None](
+            native=True, on_event=self.native.note, **KEYWORDS, summary_instructions=LINES
+        )
         self.prompts: dict[str, Any] = prompts or {"instructions": "Be brief."}
         self.requests = 0
 
@@ -148,6 +153,8 @@ async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: 
     agent = Run(stage, **{prompt: "Be brief."})
     await native_run.check_long_run(agent.native, agent.steps)
     assert agent.requests == len(agent.native.side.requests)
+    asked = [request.body["compaction"] for request in agent.native.side.requests if request.is_compaction]
+    assert all(LINES in each["instructions"] for each in asked)
 
 
 @by_anthropic
@@ -165,3 +172,5 @@ def test_a_run_whose_messages_are_replaced_takes_no_part() -> None:
 async def test_a_long_run_goes_on_behind_openais_item_until_the_key_changes(stage: Stage) -> None:
     agent = Run(stage)
     await native_run.check_openai(agent.native, lambda count: agent.steps(count, "gpt-5.6-sol"))
+    asked = [request.body for request in agent.native.side.requests if request.is_compaction]
+    assert all(body["instructions"].endswith(f"If you compact the conversation: {LINES}") for body in asked)

@@ -1,6 +1,7 @@
 """The programs of the pages of recipes, each in a process of its own: models are played on loopback, servers are real."""
 
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from compaction_hooks import CompactionController
 from compaction_hooks.stores import SQLiteStore
-from tests.conversations import prose, talk
+from tests.conversations import WORDS, prose, talk
 from tests.provider import Answer, Call, LoopbackProvider, Received, Side
 from tests.stores.servers import PASSWORD, postgres_server, redis_server
 
@@ -157,19 +158,81 @@ def check_loop(side: Side, writer: str) -> None:
 
 
 @needs("openai")
+def test_skills_come_back_word_for_word_behind_each_summary(stage: Stage) -> None:
+    skills = {
+        name: f"# {name}\n" + "".join(f"- rule {n} of {name}: {WORDS}\n" for n in range(6)) for name in ("style", "pdf")
+    }
+    for name, text in skills.items():
+        (stage.folder / "skills" / name).mkdir(parents=True)
+        (stage.folder / "skills" / name / "SKILL.md").write_text(text, encoding="utf-8")
+    stage.side.answers.append(Answer("I load it.", (Call("skill", {"name": "pdf"}),)))
+    stage.read_files(20)
+    stage.run("skills")
+    shown = list_summaries(stage.side)
+    assert len({*shown}) > 1
+    assert all(text.strip() in summary for summary in shown for text in skills.values())
+
+
+def list_summaries(side: Side) -> list[str]:
+    """Return the message with the summary of each request that has one."""
+    texts = [str(message.get("content")) for request in side.model_requests for message in request.messages]
+    return [text for text in texts if SUMMARY in text]
+
+
+@needs("openai")
+def test_the_plan_comes_back_as_it_is_now(stage: Stage) -> None:
+    plans = [f"1. Read all.\n2. Port {name}.\n" for name in ("the lexer", "the parser")]
+    for plan in plans:
+        stage.side.answers.append(Answer("I plan.", (Call("write_plan", {"text": plan}),)))
+        stage.side.answers.extend([Answer(f"I read. {prose(400)}", (Call("read_file", {"path": "src.py"}),))] * 10)
+    (stage.folder / "src.py").write_text(prose(1_000), encoding="utf-8")
+    stage.answer(1)
+    stage.run("plan")
+    first, *_, last = list_summaries(stage.side)
+    for summary, plan in ((first, plans[0]), (last, plans[1])):
+        assert f'<carried name="PLAN.md">\n{plan.strip()}' in summary
+
+
+@needs("openai")
+def test_the_whole_list_is_archived_before_the_shorter_one_is_kept(stage: Stage) -> None:
+    questions = [f"Question {number}: {prose(900)}" for number in range(20)]
+    (stage.folder / "questions.txt").write_text("\n".join(questions), encoding="utf-8")
+    stage.answer(len(questions))
+    kept = int(stage.run("archive").split()[0])
+    lines = (stage.folder / "archive.jsonl").read_text(encoding="utf-8").splitlines()
+    archived = {message["content"] for line in lines for message in json.loads(line)["messages"]}
+    assert len(lines) > 1
+    assert 0 < kept < len(questions)
+    assert {*questions[:-6]} <= archived
+
+
+@needs("openai")
+def test_a_guard_blocks_a_second_reading_only_while_the_first_is_in_view(stage: Stage) -> None:
+    names = ["guide", "guide", "a", "b", "c", "guide", "guide"]
+    for name in names:
+        (stage.folder / name).write_text(f"The {name}: {prose(2_600)}", encoding="utf-8")
+    stage.side.answers.extend(Answer(f"I read {name}.", (Call("read_file", {"path": name}),)) for name in names)
+    stage.answer(1)
+    stage.run("loop_guard")
+    results = [str(request.messages[-1]["content"]) for request in stage.side.model_requests[1:]]
+    assert ["have read this file" in result for result in results] == [False, True, False, False, False, False, True]
+    assert str(stage.side.requests[-1].messages).count("The guide: ") == 1, "the guard tells what is in view"
+
+
+@needs("openai")
 def test_a_chat_is_compacted_and_the_compaction_undone(stage: Stage) -> None:
     lines = [f"Read this: {prose(700)}"] * 8
     stage.answer(9)
     printed = stage.run("chat", typed="\n".join([*lines, "/compact the API", "/undo", "Go on."])).splitlines()
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    assert without_figures("\n".join(printed[2 * len(lines) :])) in without_figures(page)
+    assert without_figures("\n".join(printed[3 * len(lines) :])) in without_figures(page)
     (asked,) = (request for request in stage.side.requests if request.is_summary)
     assert "the API" in str(asked.messages)
 
 
 def without_figures(text: str) -> str:
-    """Return a text without the sizes in it, which depend on the tokenizers that are installed."""
-    return re.sub(r"[\d,]+(?= |%|;)", "", text)
+    """Return a text without the sizes and prices in it, which depend on the tokenizers and prices that are installed."""
+    return re.sub(r"(; \$[\d.]+)|[\d,]+(?= |%|;)", "", text)
 
 
 def test_the_data_of_one_user_is_deleted_and_nothing_else(stage: Stage) -> None:

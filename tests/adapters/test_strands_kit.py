@@ -17,15 +17,18 @@ from strands.agent.conversation_manager import NullConversationManager
 from strands.session.file_session_manager import FileSessionManager
 from strands.session.session_manager import SessionManager
 
+from compaction_hooks import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_adapter, check_format, check_session
-from tests.adapters import recall_scene
+from tests.adapters import compact_scene, recall_scene
 from tests.adapters.by_hand_rows import ID, Process, check_rows
-from tests.adapters.recall_scene import REQUEST, check_recall
+from tests.adapters.compact_scene import check_compact, read_leaf
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall
 from tests.adapters.same_chain import CONVERSATIONS, chain
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.adapters.strands_stage import WINDOW, Stage, agent_with, chunks_of, spoken, tools_for
-from tests.cases import crossed
+from tests.cases import crossed, sampled
+from tests.conversations import prose
 from tests.data import needs_data, sessions
 from tests.host_facts import NamesTheLimit, by_host_facts
 from tests.provider import Answer, LoopbackProvider
@@ -145,7 +148,7 @@ async def test_rows_of_a_manager(stage: Stage, tmp_path: Path, how: str) -> None
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, kind: str, way: str, recall: bool, argument: str
 ) -> None:
-    own = CompactionConversationManager(context_window=WINDOW, recall=recall)
+    own = CompactionConversationManager(context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = agent_with(getattr(stage, kind)(), own, tools=[tool(recall_scene.read_page)])
 
     async def ask() -> str:
@@ -155,7 +158,30 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
             return "".join([chunk async for chunk in chunks_of(agent, REQUEST)])
         return str(await agent.invoke_async(REQUEST)).strip()
 
-    await check_recall(stage.side(), ask, recall, argument)
+    await check_recall(stage.side(), ask, recall, argument, is_told=False)
+
+
+@pytest.mark.parametrize("kind", sampled(["openai", "anthropic", "bedrock", "google", "responses"], 2))
+async def test_the_model_is_told_behind_the_words_of_the_user(stage: Stage, kind: str) -> None:
+    """Behind results it waits: some models of Bedrock refuse both in one message."""
+    side = stage.side(*[Answer(f"Noted {turn}. {prose(400)}") for turn in range(24)])
+    own = CompactionConversationManager(context_window=WINDOW, notice=NOTICE)
+    agent = agent_with(getattr(stage, kind)(), own)
+    for turn in range(24):
+        await agent.invoke_async(f"Part {turn}. {prose(400)}")
+    recall_scene.check_told(side)
+    assert NOTICE not in str(agent.messages)
+
+
+async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
+    events: list[CompactionEvent] = []
+    own = CompactionConversationManager(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = agent_with(stage.openai(), own, tools=[tool(read_leaf)])
+
+    async def ask() -> str:
+        return str(await agent.invoke_async(compact_scene.REQUEST)).strip()
+
+    await check_compact(stage.side(), ask, events)
 
 
 # -- the messages

@@ -435,8 +435,14 @@ def test_bad_arguments_are_named(stage: Stage) -> None:
         """Recall."""
         return query
 
-    with pytest.raises(ConfigurationError, match="rename the agent's own"):
-        agent_with(stage.openai(), CompactionConversationManager(recall=True), tools=[recall])
+    @tool(name="compact_context")
+    def compact_context(query: str) -> str:
+        """Sum a file up."""
+        return query
+
+    for own in (recall, compact_context):
+        with pytest.raises(ConfigurationError, match="rename the agent's own"):
+            agent_with(stage.openai(), CompactionConversationManager(recall=True, compact=True), tools=[own])
     with pytest.raises(TypeError, match="context_window"):
         CompactionConversationManager(contextwindow=1)  # type: ignore[call-arg]
 

@@ -16,11 +16,13 @@ from tinyagent.agent_types import (
     ThinkingContent,
 )
 
-from compaction_hooks import ContextOverflowError
+from compaction_hooks import CompactionEvent, ContextOverflowError
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import Script, Turn
+from tests.adapters import compact_scene
 from tests.adapters.by_hand_rows import ID, Process, awaited, check_rows
-from tests.adapters.recall_scene import REQUEST, check_recall, read_page
+from tests.adapters.compact_scene import check_compact, read_leaf
+from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, Reading
 from tests.adapters.signed_reasoning import WINDOW as READING_WINDOW
 from tests.adapters.tinyagent_http import stream_http
@@ -67,12 +69,24 @@ READ_PAGE = AgentTool(
 )
 
 
+async def read_one_leaf(_id: str, arguments: Mapping[str, Any], *_: object) -> AgentToolResult:
+    return AgentToolResult(content=[TextContent(text=read_leaf(arguments["leaf"]))])
+
+
+READ_LEAF = AgentTool(
+    name="read_leaf",
+    description="Reads a leaf.",
+    parameters={"type": "object", "properties": {"leaf": {"type": "integer"}}},
+    execute=read_one_leaf,
+)
+
+
 @pytest.mark.parametrize("recall", [True, False])
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     provider: LoopbackProvider, request: pytest.FixtureRequest, recall: bool
 ) -> None:
     side = provider.conversation(request.node.nodeid, window=WINDOW)
-    hook = compaction_hook(context_window=WINDOW, recall=recall)
+    hook = compaction_hook(context_window=WINDOW, recall=recall, notice=NOTICE)
     agent = made_agent(hook, openai_model(provider.openai_url), request.node.nodeid, Script(turns=()), tools=())
     agent.set_tools([READ_PAGE])
 
@@ -81,6 +95,18 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
 
     await check_recall(side, ask, recall)
     assert hook.session.state().compaction_count > 0
+
+
+async def test_a_model_asks_for_a_compaction(provider: LoopbackProvider, request: pytest.FixtureRequest) -> None:
+    name, events = request.node.nodeid, list[CompactionEvent]()
+    hook = compaction_hook(context_window=WINDOW, compact=True, on_event=events.append)
+    agent = made_agent(hook, openai_model(provider.openai_url), name, Script(turns=()), tools=())
+    agent.set_tools([READ_LEAF])
+
+    async def ask() -> str:
+        return extract_text(await hook.prompt(agent, compact_scene.REQUEST))
+
+    await check_compact(provider.conversation(name, window=WINDOW), ask, events)
 
 
 @needs_binding

@@ -1,6 +1,6 @@
 """`on_event`, and the events: each is printed on a line with the id of its session, without text of the conversation.
 
-`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostFilesFailed`.
+`CompactionStarted`, `CompactionFinished`, `CompactionFailed`, `CompactionSkipped`, `PinMissing`, `StoreFailed`, `HostCallFailed`.
 """
 
 import json

@@ -5,6 +5,7 @@
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -95,7 +96,7 @@ def test_the_size_of_a_list_that_is_loaded_is_known_before_the_first_call(
     assert loaded.context_tokens
     assert loaded.context_tokens < 2_000
     assert session.transform_context_sync(messages, **options) == first
-    assert session.state() == loaded
+    assert replace(session.state(), totals=loaded.totals) == loaded
 
 
 def test_an_export_before_the_store_was_read_is_refused(store: MemoryStore) -> None:

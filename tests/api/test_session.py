@@ -1,64 +1,64 @@
-"""`controller.session(id, host_files=...)`, `controller.close(id)`: conversations, and the files that the host tracks for each."""
+"""`controller.session(id, carry=...)`, `controller.close(id)`: conversations, and the texts that come back in each."""
 
-from compaction_hooks import CompactionOutcome
+import re
+from collections.abc import Callable
+
+from compaction_hooks import Carried, CarryRequest, CompactionOutcome
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import AnthropicFormat
 from tests.conversations import Controller, Scripted, above_threshold, controller, one_task, talk, texts
 
 
-def files_of(hooks: Controller, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def carrying(**texts: str) -> Callable[[CarryRequest], list[Carried]]:
+    return lambda _: [Carried(name, text) for name, text in texts.items()]
+
+
+def carried_by(hooks: Controller, name: str) -> list[tuple[str, str]]:
     record = hooks.session(name).compact_sync(talk(20), keep_recent_tokens=300).record
     assert record is not None
-    return record.read_files, record.modified_files
+    return re.findall(r'<carried name="(.*?)">\n(.*?)\n</carried>', record.rendered)
 
 
-def test_each_conversation_has_files_of_its_own_and_the_controllers() -> None:
-    hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: FileOperations(read=("all.md",)))
-    hooks.session("a", host_files=lambda: FileOperations(read=("a.py",), modified=("b.py",)))
-    assert files_of(hooks, "a") == (("all.md", "a.py"), ("b.py",))
-    assert files_of(hooks, "b") == (("all.md",), ())
+def test_each_conversation_has_texts_of_its_own_and_the_controllers() -> None:
+    hooks = controller(200_000, summarizer=Scripted(), carry=carrying(rules="of all", plan="of all"))
+    hooks.session("a", carry=carrying(plan="of a", skill="of a"))
+    assert carried_by(hooks, "a") == [("rules", "of all"), ("plan", "of a"), ("skill", "of a")]
+    assert carried_by(hooks, "b") == [("rules", "of all"), ("plan", "of all")]
 
 
-def test_a_list_that_fails_leaves_the_other_one() -> None:
-    def broken() -> FileOperations:
+def test_a_function_that_fails_leaves_the_other_one() -> None:
+    def broken(_: CarryRequest) -> list[Carried]:
         raise OSError("no such project")
 
     events: list[CompactionEvent] = []
-    listed = FileOperations(read=("all.md",))
-    hooks = controller(200_000, summarizer=Scripted(), host_files=lambda: listed, events=events)
-    hooks.session("a", host_files=broken)
-    assert files_of(hooks, "a") == (("all.md",), ())
-    assert [*map(str, events)][1:2] == ["a: the host's files could not be read: OSError: no such project"]
+    hooks = controller(200_000, summarizer=Scripted(), carry=carrying(rules="of all"), events=events)
+    hooks.session("a", carry=broken)
+    assert carried_by(hooks, "a") == [("rules", "of all")]
+    assert [*map(str, events)][1:2] == ["a: `carry` of the host failed: OSError: no such project"]
 
 
 def test_the_host_is_asked_when_a_summary_is_made_and_not_before() -> None:
     asked: list[str] = []
-
-    def listed() -> FileOperations:
-        asked.append("asked")
-        return FileOperations()
-
-    hooks = controller(summarizer=Scripted(), host_files=listed)
+    hooks = controller(summarizer=Scripted(), carry=lambda request: asked.append(request.session_id))
     cleared = hooks.session("clears").transform_context_sync(one_task())
     assert (len(hooks.session("clears").history()), "cleared" in texts(cleared), asked) == (1, True, [])
 
     session, messages = hooks.session("summarizes"), talk(20)
     preview = session.preview_sync(messages, keep_recent_tokens=300)
-    assert asked == ["asked"]
+    assert asked == ["summarizes"]
     adopted = session.compact_sync(messages, keep_recent_tokens=300, preview=preview)
-    assert (adopted.outcome, asked) == (CompactionOutcome.COMPACTED, ["asked"])
+    assert (adopted.outcome, asked) == (CompactionOutcome.COMPACTED, ["summarizes"])
     session.compact_sync([*messages, *talk(20, first=20)], keep_recent_tokens=300)
-    assert asked == ["asked"] * 2
+    assert asked == ["summarizes"] * 2
 
 
-def test_a_conversations_files_are_known_in_each_of_its_formats() -> None:
+def test_a_conversations_texts_come_back_in_each_of_its_formats() -> None:
     """As with an adapter, which opens the session in its framework's format."""
     hooks = controller(200_000, summarizer=Scripted())
-    hooks.session("a", host_files=lambda: FileOperations(read=("a.py",)))
+    hooks.session("a", carry=carrying(plan="1. read"))
     record = hooks.session("a", AnthropicFormat()).compact_sync(talk(20), keep_recent_tokens=300).record
     assert record is not None
-    assert record.read_files == ("a.py",)
+    assert '<carried name="plan">\n1. read\n</carried>' in record.rendered
 
 
 def open_a_thousand(hooks: Controller) -> None:

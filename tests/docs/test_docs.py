@@ -26,11 +26,14 @@ ON_GITHUB = re.compile(rf"{re.escape(PROJECT['urls']['Homepage'])}/blob/main/([^
 """A file's full address: a package page and the site show pages from where a relative link to it leads nowhere."""
 
 RUN_BY = {
+    "docs/before-compact.md": "api/test_before_compact.py",
     "docs/check.md": "testing/test_plugin.py",
     "docs/choosing-settings.md": "docs/test_docs_settings.py",
     "docs/overflow.md": "docs/test_docs.py",
+    "docs/compact-tool.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
     "docs/replay.md": "docs/test_docs.py",
+    "docs/carry.md": "api/test_carry.py",
     "docs/sessions.md": "docs/test_docs.py",
     "docs/settings.md": "docs/test_docs_settings.py",
     "docs/stores.md": "stores/page.py",
@@ -161,7 +164,7 @@ def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pyt
     assert "# 200000 213462" in program
 
 
-@pytest.mark.parametrize("page", ["docs/recall.md", "docs/replay.md", "docs/sessions.md"])
+@pytest.mark.parametrize("page", ["docs/compact-tool.md", "docs/recall.md", "docs/replay.md", "docs/sessions.md"])
 def test_the_program_of_a_page_runs(
     page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

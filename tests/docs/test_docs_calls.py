@@ -161,7 +161,9 @@ def test_every_skip_reason_is_listed_and_no_other() -> None:
     assert listed <= check | {text for module in modules for text in texts(module)}
     given = {reason for module in modules for reason in skip_calls(module)}
     assert len(given) > 5
-    assert given | {"too large", "no gain", "invalid: ", "undone", "aborted", "left to the server ("} == listed
+    assert (
+        given | {"too large", "no gain", "invalid: ", "undone", "aborted", "left to the server (", "vetoed: "} == listed
+    )
 
 
 def test_every_event_is_listed() -> None:

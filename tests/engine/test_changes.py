@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from compaction_hooks import (
+    Carried,
+    CarryRequest,
     CompactionController,
     CompactionFinished,
     CompactionSkipped,
@@ -16,7 +18,6 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.events import CompactionEvent
-from compaction_hooks.files import FileOperations
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing import check_view
@@ -274,17 +275,18 @@ def test_the_host_is_asked_once_for_a_compaction_that_is_made_again() -> None:
     asked: list[str] = []
     messages, writable = mutable()
 
-    def listed() -> FileOperations:
+    def carry(_: CarryRequest) -> list[Carried]:
         asked.append(f"{len(asked)}.md")
-        return FileOperations(read=tuple(asked))
+        return [Carried(name, "a plan") for name in asked]
 
     def editing(request: SummaryRequest) -> str:
         writable[3]["content"] += " edited"
         return "a summary"
 
-    record = summarizing(editing, host_files=listed).compact_sync(messages).record
+    record = summarizing(editing, carry=carry).compact_sync(messages).record
     assert record is not None
-    assert [path for path in record.read_files if path.endswith(".md")] == asked == ["0.md"]
+    assert record.rendered.count("<carried") == 1
+    assert asked == ["0.md"]
 
 
 def test_a_list_changed_by_the_function_that_is_asked_is_summarized_as_it_is_then() -> None:
@@ -294,17 +296,17 @@ def test_a_list_changed_by_the_function_that_is_asked_is_summarized_as_it_is_the
     messages, writable = mutable()
     messages += talk(16)
 
-    def listed() -> FileOperations:
+    def carry(_: CarryRequest) -> list[Carried]:
         writable[3]["content"] = "edited meanwhile"
         messages.append(user("Go on."))
-        return FileOperations(read=("a.md",))
+        return [Carried("plan", "1. read")]
 
-    hooks = controller(summarizer=asked, events=events, host_files=listed)
+    hooks = controller(summarizer=asked, events=events, carry=carry)
     view = hooks.transform_context_sync(messages)
     (record,) = hooks.history()
     assert [type(event) for event in events] == [CompactionStarted, CompactionFinished]
     assert "edited meanwhile" in asked.requests[0].transcript
-    assert (len(asked.requests), "a.md" in record.read_files, view[-1]) == (1, True, messages[-1])
+    assert (len(asked.requests), "1. read" in record.rendered, view[-1]) == (1, True, messages[-1])
     assert texts(elsewhere(hooks, messages)) == texts(view)
 
 
@@ -360,13 +362,12 @@ def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tupl
         rewind("summary")
         return asked(request)
 
-    def listed() -> FileOperations:
+    def carry(_: CarryRequest) -> None:
         rewind("question")
-        return FileOperations()
 
     events: list[Any] = [lambda event: rewind(type(event).__name__)]
     hooks = CompactionController(
-        context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN, host_files=listed
+        context_window=8_192, summarizer=summarize, on_event=events, settings=PLAIN, carry=carry
     )
     return hooks, asked
 

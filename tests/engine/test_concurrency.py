@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compaction_hooks import CompactionOutcome, SummaryRequest
-from compaction_hooks.files import FileOperations
 from tests.conversations import Chat, Scripted, Waiting, above_threshold, controller, steps, texts, user
 
 
@@ -118,13 +117,12 @@ def test_a_function_that_is_asked_may_wait_for_another_thread_that_uses_the_conv
     """The host is asked outside the lock: a thread that looks at the conversation, or undoes, does not wait for the answer."""
     looked: list[object] = []
 
-    def listed() -> FileOperations:
+    def carry(_: object) -> None:
         with ThreadPoolExecutor(1) as pool:
             looked.append(pool.submit(hooks.state).result(10).compaction_count)
             looked.append(pool.submit(hooks.undo).result(10))
-        return FileOperations(read=("a.md",))
 
-    hooks, messages = controller(8_192, summarizer=Scripted("- done"), host_files=listed), above_threshold()
+    hooks, messages = controller(8_192, summarizer=Scripted("- done"), carry=carry), above_threshold()
     is_sync = side == "sync"
     view = hooks.transform_context_sync(messages) if is_sync else asyncio.run(hooks.transform_context(messages))
     assert "- done" in texts(view)

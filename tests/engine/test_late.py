@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionFailed, SummaryRequest
+from compaction_hooks import CompactionController, CompactionFailed, CompactionStarted, SummaryRequest
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.stores import MemoryStore
 from tests.conversations import (
@@ -102,7 +102,7 @@ async def test_a_count_of_a_view_that_was_replaced_meanwhile_compacts_nothing() 
     await waiting
     await hooks.call(messages, soon)
     assert told
-    assert events[told:] == []
+    assert not [event for event in events[told:] if isinstance(event, CompactionStarted)]
 
 
 @pytest.mark.parametrize("how", ["threshold", "manual", "overflow"])

@@ -1,4 +1,4 @@
-"""Small helpers that fail: a list of files, a signal, a reader of answers, messages that refuse to be compared."""
+"""Small helpers that fail: carried texts, a signal, a reader of answers, messages that refuse to be compared."""
 
 import logging
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from compaction_hooks.files import FileOperations
+from compaction_hooks import Carried
 from compaction_hooks.stores import MemoryStore
 from tests.cases import crossed
 from tests.conversations import assistant, talk, texts
@@ -26,7 +26,7 @@ class Signal:
         raise RuntimeError("no answer")
 
 
-PATHS = FileOperations(read=cast("tuple[str, ...]", (PurePosixPath("a.py"),)))
+PATHS = [Carried("plan", cast("str", PurePosixPath("a.py")))]
 gone = raises(OSError("gone"))
 
 
@@ -44,20 +44,20 @@ def call(driven: Rig, answer: Callable[..., Any]) -> str:
 
 Use = Callable[[Side], object]
 FAULTS: dict[str, tuple[Use, Use, str]] = {
-    "files fail": (
-        lambda side: texts(driver(side, host_files=gone).transform(above_threshold())),
+    "carried texts fail": (
+        lambda side: texts(driver(side, carry=gone).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "default: the host's files could not be read: OSError: gone",
+        "default: `carry` of the host failed: OSError: gone",
     ),
-    "files of another type": (
-        lambda side: texts(driver(side, host_files=lambda: ["a.py"]).transform(above_threshold())),
+    "carried texts of another type": (
+        lambda side: texts(driver(side, carry=lambda _: ["a.py"]).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "default: the host's files could not be read: AttributeError",
+        "default: `carry` of the host failed: TypeError: carry answered str in its list",
     ),
-    "files that are no text": (
-        lambda side: texts(driver(side, host_files=lambda: PATHS).transform(above_threshold())),
+    "carried texts that are no text": (
+        lambda side: texts(driver(side, carry=lambda _: PATHS).transform(above_threshold())),
         lambda side: texts(driver(side).transform(above_threshold())),
-        "default: the host's files could not be read: TypeError: a path is PurePosixPath, not text",
+        "default: `carry` of the host failed: TypeError: Carried.text is PurePosixPath, not text",
     ),
     "signal": (
         lambda side: texts(driver(side).transform(above_threshold(), Signal())),

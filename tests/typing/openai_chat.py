@@ -8,7 +8,7 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam, ChatCompletionToolParam
 from openai.types.shared_params import FunctionDefinition
 
-from compaction_hooks import CompactionController, CompactionRecord, project
+from compaction_hooks import CompactionController, CompactionPlan, CompactionRecord, CompactionResult, project
 
 if TYPE_CHECKING:
     from typing import assert_type
@@ -35,6 +35,17 @@ async def answer_later(client: AsyncOpenAI) -> str | None:
     compacted = await session.compact(messages, focus="the parser")
     messages[:] = compacted.messages
     return given.choices[0].message.content
+
+
+async def planned() -> int:
+    """Look at a compaction before it is paid for."""
+    plan = await hooks.preview(messages, plan_only=True)
+    assert_type(plan, CompactionPlan)
+    assert_type(hooks.preview_sync(messages, plan_only=True), CompactionPlan)
+    seen = await hooks.preview(messages)
+    assert_type(seen, CompactionResult[ChatCompletionMessageParam])
+    assert_type(hooks.preview_sync(messages), CompactionResult[ChatCompletionMessageParam])
+    return plan.tokens_after
 
 
 async def recover(client: AsyncOpenAI, error: Exception) -> list[ChatCompletionMessageParam]:

@@ -1,4 +1,4 @@
-"""`CompactionMiddleware`, and the recall tool of a run."""
+"""`CompactionMiddleware`, and the tools of a run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,21 @@ from agent_framework import Message as ChatMessage
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy, with_results
 from compaction_adapters.agent_framework.models import AnswerReader, ask_by, is_prelude, text_of
-from compaction_adapters.kit import ControllerKeywords, ModelCalls, positive, tool_schema
+from compaction_adapters.kit import (
+    RECALL,
+    ControllerKeywords,
+    ModelCalls,
+    ModelTool,
+    model_tools,
+    positive,
+    tool_schema,
+)
 from compaction_hooks import CallOptions, CompactionController
-from compaction_hooks.recall import RecallTool
 
 _PROVIDER: Final = "compaction"
 """The default `source_id` of the framework's `CompactionProvider`, under which it has a state in the session."""
 _NOT_ANSWERED: Final = "This call was not made. Call the tool again."
-"""The result of a recall next to a call that a person had to approve: when the run goes on, its loop does not know the tool yet."""
+"""The result of a tool next to a call that a person had to approve: when the run goes on, its loop does not know the tool yet."""
 _OF_SUMMARIES: Final = ("model", "store", "user")
 """Options of a model call that are those of its summaries too."""
 
@@ -46,6 +53,7 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         recall: Whether the model gets a tool by which it reads again what its views leave out.
+        compact: Whether the model gets a tool by which it asks for a compaction.
 
     Raises:
         ConfigurationError: both a controller and keywords are given.
@@ -58,10 +66,11 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
         controller: CompactionController[Any] | None = None,
         *,
         recall: bool = False,
+        compact: bool = False,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
         super().__init__(controller, keywords, AgentFrameworkFormat())
-        self._has_recall = recall
+        self._tools = model_tools(recall=recall, compact=compact)
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Let the client send a view in place of the messages of this model call.
@@ -72,23 +81,23 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
         let_deliver(context.client)
         session = context.session
         conversation_id = None if session is None else session.session_id
-        run = self._offer_recall(context) if self._has_recall else None
+        run = self._offer_tools(context) if self._tools else None
         call = _ModelCall(context.client, conversation_id, _own_compaction(context), run)
         context.kwargs[CALL] = partial(self._deliver, call)
         await call_next()
 
-    def _offer_recall(self, context: ChatContext) -> _Run | None:
-        """Return the run of a model call, whose tool loop has the recall tool from its first call on; None without a loop."""
+    def _offer_tools(self, context: ChatContext) -> _Run | None:
+        """Return the run of a model call, whose tool loop has our tools from its first call on; None without a loop."""
         options: Any = context.options  # the tool loop's own dict, from which it also takes the tools that it runs
         if not isinstance(context.client, FunctionInvocationLayer):
             return None
         tools = normalize_tools(options.get("tools"))
         for tool in tools:
-            if isinstance(tool, _RecallFunction):
+            if isinstance(tool, _SessionFunction):
                 return tool.run
-        made = _RecallFunction(self._recall)
-        options["tools"] = [*tools, made]
-        return made.run
+        run = _Run()
+        options["tools"] = [*tools, *(_SessionFunction(tool, run, self._run_tool) for tool in self._tools)]
+        return run
 
     # -- for a model call
 
@@ -100,11 +109,12 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
         # A conversation that the service keeps: the list has the new messages only.
         is_whole = not options.get("conversation_id")
         if call.run is not None and is_whole:
-            listed = with_results(listed, RecallTool.name, _NOT_ANSWERED)
+            for tool in self._tools:
+                listed = with_results(listed, tool.name, _NOT_ANSWERED)
             call.run.conversation_id, call.run.messages = call.conversation_id, listed
         place = call.conversation_id, listed
         told = _options_of(call, send, options)
-        has_recall = call.run is not None and is_whole
+        has_recall = RECALL in self._tools and call.run is not None and is_whole
         reader = AnswerReader()
         if not stream:
             whole = partial(send, stream=False)
@@ -139,7 +149,7 @@ class CompactionMiddleware(ModelCalls[ChatMessage], ChatMiddleware):
 
 @dataclass
 class _Run:
-    """A run whose model may recall: the conversation, and the whole list, of its last model call."""
+    """A run whose model has our tools: the conversation, and the whole list, of its last model call."""
 
     conversation_id: str | None = None
     messages: Sequence[ChatMessage] = ()
@@ -152,7 +162,7 @@ class _ModelCall:
     Attributes:
         conversation_id: Of the `AgentSession`; None without one.
         own_compaction: Name of the framework's own compaction of this call; None without one.
-        run: The run, if its model has the recall tool.
+        run: The run, if its model has our tools.
     """
 
     client: Any
@@ -161,25 +171,28 @@ class _ModelCall:
     run: _Run | None
 
 
-class _RecallFunction(FunctionTool):
-    """The recall tool of one run."""
+class _SessionFunction(FunctionTool):
+    """A tool of one run."""
 
-    def __init__(self, recall: Callable[[str | None, Sequence[ChatMessage], dict[str, Any]], Awaitable[str]]) -> None:
-        self.run = run = _Run()
+    def __init__(
+        self,
+        tool: ModelTool,
+        run: _Run,
+        answer_for: Callable[[ModelTool, str | None, Sequence[ChatMessage], dict[str, Any]], Awaitable[str]],
+    ) -> None:
+        self.run, self._tool = run, tool
 
         async def answer(**arguments: Any) -> str:
-            return await recall(run.conversation_id, run.messages, arguments)
+            return await answer_for(tool, run.conversation_id, run.messages, arguments)
 
-        super().__init__(
-            name=RecallTool.name, description=RecallTool.description, func=answer, input_model=RecallTool.parameters
-        )
+        super().__init__(name=tool.name, description=tool.description, func=answer, input_model=tool.parameters)
 
     def parameters(self) -> dict[str, Any]:
         """Return a new schema, by which calls with misnamed arguments pass: the tool itself takes any.
 
         It has no required argument; and it is new, because the client of Responses forbids others in the schema that it gets.
         """
-        return {**RecallTool.parameters, "required": []}
+        return {**self._tool.parameters, "required": []}
 
 
 def _own_compaction(context: ChatContext) -> str | None:

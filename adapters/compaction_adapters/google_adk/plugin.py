@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Unpack
 
 from google.adk.models.llm_request import LlmRequest
@@ -15,12 +16,10 @@ from google.genai import types
 
 from compaction_adapters.google_adk.contents import FORMAT, is_copy, read_response, with_contents
 from compaction_adapters.google_adk.planned import PlannedCall, Send, plan
-from compaction_adapters.google_adk.recalling import Recall, takes_functions
 from compaction_adapters.google_adk.summaries import ask_by
-from compaction_adapters.kit import ControllerKeywords, ModelCalls, join_id, positive
+from compaction_adapters.google_adk.tools import SessionTool, takes_functions
+from compaction_adapters.kit import RECALL, ControllerKeywords, ModelCalls, join_id, model_tools, positive
 from compaction_hooks import CallOptions, CompactionController, Message
-from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -37,6 +36,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         recall: Whether every agent gets a tool by which its model reads again what its views leave out.
+        compact: Whether every agent gets a tool by which its model asks for a compaction.
         name: The plugin's name, which is unique in an app.
         **keywords: Those of `CompactionController`.
 
@@ -52,12 +52,13 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
         controller: CompactionController[Any] | None = None,
         *,
         recall: bool = False,
+        compact: bool = False,
         name: str = "compaction",
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
         super().__init__(controller, keywords, FORMAT)
         BasePlugin.__init__(self, name)
-        self._has_recall = recall
+        self._tools = model_tools(recall=recall, compact=compact)
         self._has_warned = False
 
     @staticmethod
@@ -87,12 +88,11 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
             own_compaction=invocation.events_compaction_config,
             respond=self._respond,
         )
-        if self._has_recall and RecallTool.name in llm_request.tools_dict:
-            raise ConfigurationError(f"recall=True adds a tool named {RecallTool.name!r}: rename the agent's own")
-        if self._has_recall and takes_functions(llm_request.config):
-            llm_request.append_tools(
-                [Recall(lambda given: self._recall(call.conversation_id, llm_request.contents, given))]
-            )
+        for tool in self._tools:
+            tool.check_name(llm_request.tools_dict)
+        if self._tools and takes_functions(llm_request.config):
+            place = call.conversation_id, llm_request.contents
+            llm_request.append_tools([SessionTool(tool, partial(self._run_tool, tool, *place)) for tool in self._tools])
         plan(call)
 
     def _warn_once(self) -> None:
@@ -103,7 +103,7 @@ class CompactionPlugin(ModelCalls[types.Content], BasePlugin):
     async def _respond(self, call: PlannedCall, send: Send, stream: bool) -> AsyncGenerator[LlmResponse]:
         """Make a planned call by the model's own function, and yield its responses."""
         options, place = _options_of(call, send), (call.conversation_id, call.request.contents)
-        has_recall = isinstance(call.request.tools_dict.get(RecallTool.name), Recall)
+        has_recall = isinstance(call.request.tools_dict.get(RECALL.name), SessionTool)
 
         def open_stream(view: list[types.Content]) -> AsyncGenerator[LlmResponse]:
             return send(with_contents(call.request, view), stream)

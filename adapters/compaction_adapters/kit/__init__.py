@@ -10,6 +10,7 @@
     ControllerMethods       the controller, and `forget_prefix`
     ByHand                  these, compact, undo, pin, forget and load for adapters whose conversations have an id, async and sync
     PartsFormat             the writing half of a message format: a subclass reads, and changes one part
+    RECALL, COMPACT         the tools for the model, `model_tools` the ones that an adapter's keywords turn on (`ModelTool`)
     tool_schema, positive   a tool and a limit, as the options of a call take them
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     with_reasoning_room     ask an async model for a summary, with room for its reasoning
@@ -57,18 +58,22 @@ from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
 from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of, with_reasoning_room
+from compaction_adapters.kit.tools import COMPACT, RECALL, ModelTool, model_tools
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
 
 __all__ = [
     "ANTHROPIC_BETA",
+    "COMPACT",
     "NATIVE_TOKENS",
     "REASONING_TOKENS",
+    "RECALL",
     "ByHand",
     "CommonKeywords",
     "ControllerKeywords",
     "ControllerMethods",
     "Flow",
     "ModelCalls",
+    "ModelTool",
     "NativeSummaries",
     "PartsFormat",
     "Pieces",
@@ -91,6 +96,7 @@ __all__ = [
     "controller_from",
     "fields_of",
     "join_id",
+    "model_tools",
     "opening_key",
     "positive",
     "read_block",

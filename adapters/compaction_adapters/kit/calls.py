@@ -1,17 +1,17 @@
-"""The model calls of an adapter that sends them: the session of each, its options, its stream, and its recall tool."""
+"""The model calls of an adapter that sends them: the session of each, its options, its stream, and its model's tools."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
-from typing import Any, TypeVar, cast
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 from compaction_adapters.kit.by_hand import ByHand
 from compaction_adapters.kit.controllers import ControllerKeywords, controller_from
 from compaction_adapters.kit.sessions import Sessions
+from compaction_adapters.kit.tools import ModelTool
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, Message, MessageFormat
 
 N = TypeVar("N")
@@ -129,20 +129,17 @@ class ModelCalls(ByHand[N, Sessions[N]]):
             async for event in events:
                 yield event
 
-    async def _recall(self, conversation_id: str | None, messages: Sequence[N], given: str | Mapping[str, Any]) -> str:
-        """Return the answer of the recall tool to a call of the model.
+    async def _run_tool(
+        self, tool: ModelTool, conversation_id: str | None, messages: Sequence[N], given: str | Mapping[str, Any]
+    ) -> str:
+        """Return the answer of a tool to a call of the model.
 
         Args:
             messages: The whole list.
-            given: The arguments that the model gave, as JSON or read. What is no JSON object is the query.
+            given: The arguments that the model gave, as JSON or read.
         """
-        arguments: object = given
-        if isinstance(given, str):
-            with suppress(ValueError):
-                arguments = json.loads(given)
-        named = cast("Mapping[str, Any]", arguments) if isinstance(arguments, Mapping) else {"query": given}
-        tool = self._session_in(conversation_id, messages).recall_tool(lambda: messages)
-        return await asyncio.to_thread(tool, **named)
+        answer = tool.make(self._session_in(conversation_id, messages), lambda: messages)
+        return await asyncio.to_thread(answer, **tool.read_arguments(given))
 
 
 async def _hold_prelude(stream: AsyncGenerator[E], is_prelude: Callable[[E], bool]) -> AsyncGenerator[E]:

@@ -22,7 +22,7 @@ Settings: TypeAlias = CompactionSettings | Mapping[str, CompactionSettings]
 class CommonKeywords(TypedDict, total=False):
     """The keywords of `CompactionController`, for adapters whose own `model=` and `summarizer=` mean something else.
 
-    `format` is set by the adapter. `summary_prompt` is short for the setting of that name.
+    `format` is set by the adapter. `summary_prompt` and `summary_instructions` are short for the settings of these names.
     """
 
     context_window: int | None
@@ -33,6 +33,8 @@ class CommonKeywords(TypedDict, total=False):
     carry: CarryFunction | None
     before_compact: AdviceFunction | None
     summary_prompt: str | None
+    summary_instructions: str | None
+    notice: bool | str
 
 
 class PolicyKeywords(CommonKeywords, total=False):
@@ -111,11 +113,14 @@ def _make_controller(
     *,
     settings: Settings | None = None,
     summary_prompt: str | None = None,
+    summary_instructions: str | None = None,
     **keywords: Any,
 ) -> CompactionController[Any]:
-    """Return a new controller; `summary_prompt` replaces the prompt in the settings."""
-    if summary_prompt is not None:
-        settings = with_changes(settings, lambda policy: replace(policy, summary_prompt=summary_prompt))
+    """Return a new controller; the two texts for the summarizer replace those of the settings."""
+    texts = {"summary_prompt": summary_prompt, "summary_instructions": summary_instructions}
+    given: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    if given:
+        settings = with_changes(settings, lambda policy: replace(policy, **given))
     return CompactionController(format=format, settings=settings, **keywords)
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from compaction_hooks import events
 from compaction_hooks.events import CompactionEvent
 
-Stage: TypeAlias = Literal["started", "finished", "skipped", "failed"]
+Stage: TypeAlias = Literal["started", "finished", "skipped", "failed", "near"]
 """The step of a compaction that a status line tells."""
 
 
@@ -18,9 +18,10 @@ class Status:
     """An event in the few words that a status line needs.
 
     Attributes:
-        stage: "skipped" when a compaction was due and was not made, "failed" when something went wrong.
-        reason: "threshold", "overflow" or "manual"; "store" when records could not be loaded or saved, "pin" when pinned messages
-            are not in the list.
+        stage: "skipped" when a compaction was due and was not made, "failed" when something went wrong, "near" when the context
+            nears the threshold.
+        reason: "threshold", "overflow", "manual" or "tool"; "store" when records could not be loaded or saved, "pin" when pinned
+            messages are not in the list, "carry" or "before_compact" when this function of the host failed.
         session_id: The conversation.
         tokens: Size of the context in tokens: before a compaction begins, or of the view handed out; 0 for store and pin.
         detail: Why the compaction was skipped, or the error; never text of the conversation.
@@ -50,6 +51,8 @@ def status_of(event: CompactionEvent) -> Status:
             return Status("skipped", str(event.reason), session, event.tokens, event.why, event.duration_seconds)
         case events.CompactionFailed():
             return Status("failed", str(event.reason), session, event.tokens, event.error, event.duration_seconds)
+        case events.ContextPressure():
+            return Status("near", "threshold", session, event.tokens)
         case events.StoreFailed():
             return Status("failed", "store", session, detail=f"{event.action}: {event.error}")
         case events.PinMissing():
@@ -63,6 +66,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "CompactionFinished": "finished",
     "CompactionSkipped": "skipped",
     "CompactionFailed": "failed",
+    "ContextPressure": "context_pressure",
     "StoreFailed": "store_failed",
     "PinMissing": "pin_missing",
     "HostCallFailed": "host_call_failed",

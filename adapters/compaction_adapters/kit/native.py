@@ -18,11 +18,11 @@ ANTHROPIC_BETA: Final = "compact-2026-09-04"
 (https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand, read 2026-11)."""
 NATIVE_TOKENS: Final = 8_192
 """The most tokens of thinking and summary together; Anthropic's documentation asks for several thousand."""
-_FOCUSED: Final = (
+_WORDING: Final = (
     "Summarize this conversation for the agent that goes on with it: what the user wants, requires and rules out, in the user's "
     "words; what was done and decided, and why; exact names, paths, numbers and errors; what is open. Do not call tools."
 )
-"""The instructions for a summary with a focus, since instructions replace Anthropic's own."""
+"""The instructions in front of a focus or of the host's own lines, since instructions replace Anthropic's own."""
 _TOO_OLD: Final = re.compile(r"claude-(?:instant|[23]|(?:opus|sonnet)-4(?!-[6-9](?!\d))|haiku-4)")
 """The Claude models that do not compact: those before Opus 4.6, Sonnet 4.6 and Haiku 5.5 (same page)."""
 _RESPONSES: Final = OpenAIResponsesFormat()
@@ -115,10 +115,12 @@ def compaction_option(request: SummaryRequest, instructions: str | None = None) 
 
     Args:
         instructions: Say how the summary is written; None: the settings' `summary_prompt`, else Anthropic's own.
+            The settings' `summary_instructions` follow, and a focus.
     """
-    wording = instructions or request.form or (_FOCUSED if request.focus else None)
-    focus = f"\n\nPay most attention to: {request.focus}" if request.focus else ""
-    return {"type": "summarize", **({"instructions": f"{wording}{focus}"} if wording else {})}
+    focus = f"Pay most attention to: {request.focus}" if request.focus else None
+    added = [text for text in (request.instructions, focus) if text]
+    wording = instructions or request.form or (_WORDING if added else None)
+    return {"type": "summarize", **({"instructions": "\n\n".join([wording, *added])} if wording else {})}
 
 
 def read_block(block: Mapping[str, Any] | None, issuer: Issuer, usage: Usage | None, stop_reason: object) -> Summary:
@@ -162,6 +164,8 @@ def compact_arguments(
             items.append(message)
             said.add(read.parts)
 
+    if request.instructions:
+        texts.append(f"If you compact the conversation: {request.instructions}")
     if request.focus:
         texts.append(f"If you compact the conversation, pay most attention to: {request.focus}")
 

@@ -33,12 +33,12 @@ from compaction_adapters.langchain_core import (
     Conversations,
     Task,
     ThreadMethods,
+    list_tools,
     make_call,
     model_of_run,
     model_options,
     native_arguments,
     native_summarizer,
-    recall_tool,
     summarizer,
 )
 from compaction_adapters.langchain_core.channels import RecordsChannel
@@ -87,12 +87,13 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
         keep: `("tokens", n)`: recent messages that are kept word for word. None: 20,000, at most 35 % of the window.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out.
+        compact: Whether the agent gets a tool by which the model asks for a compaction.
         native: Whether the provider itself writes the summaries of calls of `ChatAnthropic`, and of `ChatOpenAI` with the Responses
             API, if no model or summarizer is given: the view then begins with its items; calls of Anthropic have its beta header.
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
-            and `summary_prompt`.
+            `summary_prompt` and `summary_instructions`.
 
     Raises:
         ConfigurationError: a size is malformed or not supported (`("messages", n)`), two arguments contradict one another, or both
@@ -113,6 +114,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         trigger: Trigger | None = None,
         keep: ContextSize | None = None,
         recall: bool = False,
+        compact: bool = False,
         native: bool = False,
         name: str = "CompactionMiddleware",
         **keywords: Unpack[PolicyKeywords],
@@ -125,7 +127,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         self._name, self._native = name, native
         self._sessions = Conversations(chosen, CHANNEL, has_recall=recall)
         self._messages_key = "messages"
-        self.tools = [recall_tool(self._sessions, self._messages_key)] if recall else []
+        self.tools = list_tools(self._sessions, self._messages_key, recall=recall, compact=compact)
 
     @property
     def name(self) -> str:

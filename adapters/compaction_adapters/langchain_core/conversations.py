@@ -1,4 +1,4 @@
-"""The conversation of a graph's task: its session, the records for it in a channel of the state, and the recall tool."""
+"""The conversation of a graph's task: its session, the records for it in a channel of the state, and the tools of its model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 
-from compaction_adapters.kit import Sessions, opening_key
+from compaction_adapters.kit import ModelTool, Sessions, model_tools, opening_key
 from compaction_adapters.langchain_core.messages import FORMAT
 from compaction_adapters.langchain_core.tasks import Task
 from compaction_hooks import CompactionController, CompactionRecord, CompactionSession, project
-from compaction_hooks.recall import RecallTool
 
 MAX_SHORT: Final = 64
 """Number of conversations used last that are kept in memory of those that end with a run: the process is not told of the end."""
@@ -156,26 +155,24 @@ def records_update(session: CompactionSession[Any], saved: Sequence[Mapping[str,
     return [one.to_dict() for one in found if one.id not in known]
 
 
-# -- the recall tool
+# -- the tools of the model
 
 
-def recall_tool(conversations: Conversations, messages_key: str) -> BaseTool:
-    """Return the recall tool of the conversations of a graph; it reads the messages in the state of its run.
+def list_tools(conversations: Conversations, messages_key: str, *, recall: bool, compact: bool) -> list[BaseTool]:
+    """Return the tools that are turned on, for the conversations of a graph; they read the messages in the state of their run.
 
     Args:
         messages_key: The state's key for messages.
     """
 
-    def recall(config: RunnableConfig, **arguments: Any) -> str:
-        task = Task(config, is_tool=True)
-        messages: list[Any] = task.get(messages_key) or []
-        session = conversations.of(task, messages).session
-        return session.recall_tool(lambda: messages)(**arguments)
+    def make(tool: ModelTool) -> BaseTool:
+        def answer(config: RunnableConfig, **arguments: Any) -> str:
+            task = Task(config, is_tool=True)
+            messages: list[Any] = task.get(messages_key) or []
+            return tool.make(conversations.of(task, messages).session, lambda: messages)(**arguments)
 
-    return StructuredTool.from_function(
-        recall,
-        name=RecallTool.name,
-        description=RecallTool.description,
-        args_schema={**RecallTool.parameters},
-        infer_schema=False,
-    )
+        return StructuredTool.from_function(
+            answer, name=tool.name, description=tool.description, args_schema=tool.parameters, infer_schema=False
+        )
+
+    return [make(tool) for tool in model_tools(recall=recall, compact=compact)]

@@ -23,9 +23,9 @@ from compaction_adapters.langchain_core import (
     ThreadMethods,
     chat_model_in,
     is_configurable,
+    list_tools,
     model_of_run,
     model_options,
-    recall_tool,
     unbind,
     without_response_ids,
 )
@@ -61,6 +61,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         tools: Tools for their size, as for `bind_tools`.
         recall: Whether `compact.tools` has a tool by which the model reads again what its views leave out: add them to the tools
             of the graph, `ToolNode([*tools, *compact.tools])` and `bind_tools`. Not with `trim`, which leaves the state no others.
+        compact: Whether `compact.tools` has a tool by which the model asks for a compaction.
         native: Whether the provider itself writes the summaries of calls of a `ChatAnthropic`, or of a `ChatOpenAI` with the
             Responses API, that `wrap` returned, if no model or summarizer is given: the view then begins with its items; calls of
             Anthropic have its beta header. Not with `trim`, which would make them messages of the state.
@@ -81,6 +82,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         system: str | SystemMessage | None = None,
         tools: Sequence[BaseTool | Mapping[str, Any] | Callable[..., Any]] = (),
         recall: bool = False,
+        compact: bool = False,
         native: bool = False,
         **keywords: Unpack[PolicyKeywords],
     ) -> None:
@@ -106,8 +108,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         """Schema of the node's state, for a function around the node: `add_node(..., input_schema=node.schema)`."""
         self._messages_key, self._output_key, self._trim = messages_key, output_key, trim
         self._sessions = NodeConversations(chosen, messages_key, has_recall=recall, is_native=native)
-        self.tools: list[BaseTool] = [recall_tool(self._sessions, messages_key)] if recall else []
-        """The recall tool, with `recall=True`."""
+        self.tools: list[BaseTool] = list_tools(self._sessions, messages_key, recall=recall, compact=compact)
+        """The tools of the model, with `recall=True` and `compact=True`."""
 
         setattr(self, "__call__", self._annotate_call())  # noqa: B010 - of this instance only
 

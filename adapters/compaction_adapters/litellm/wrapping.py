@@ -16,7 +16,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
-from compaction_adapters.kit import ControllerKeywords, Flow, Twin, controller_from, run, run_async, tool_schema
+from compaction_adapters.kit import (
+    ControllerKeywords,
+    Flow,
+    ModelTool,
+    Twin,
+    controller_from,
+    model_tools,
+    run,
+    run_async,
+    tool_schema,
+)
 from compaction_adapters.litellm.calls import (
     FORMAT,
     Arguments,
@@ -30,6 +40,7 @@ from compaction_adapters.litellm.calls import (
 )
 from compaction_adapters.litellm.summaries import call_options
 from compaction_hooks import CompactionController, Message
+from compaction_hooks.compact_tool import CompactTool
 from compaction_hooks.formats import read_answer
 from compaction_hooks.recall import RecallTool
 
@@ -60,13 +71,13 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
         callee: Callee,
         controller: CompactionController[Any],
         session_id: SessionId | None,
+        offered: Sequence[ModelTool],
         *,
-        recall: bool,
         native: bool,
     ) -> None:
         super().__init__(controller, {}, session_id)
         self._callee = callee
-        self._has_recall = recall
+        self._offered = offered
         self._native = native
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -79,6 +90,10 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
         """Return the recall tool of a conversation, for its whole list; `arguments` are those of its calls that name it."""
         return self.session(self._find_id(arguments, messages)).recall_tool(lambda: messages)
 
+    def compact_tool(self, messages: Sequence[ChatMessage], **arguments: object) -> CompactTool:
+        """Return the tool by which the model of a conversation asks for a compaction; `arguments` are those of `recall_tool`."""
+        return self.session(self._find_id(arguments, messages)).compact_tool()
+
     def _answer(self, arguments: Arguments) -> Flow[object]:
         """Make one call with its retries, then its fallbacks."""
         callee, messages = self._callee, messages_of(arguments)
@@ -86,11 +101,12 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
             return (yield Twin(callee.call, callee.call, arguments))
 
         session, sent = self.session(self._find_id(arguments, messages)), arguments
-        if self._has_recall:
-            session.recall_tool(lambda: messages)
-            tool = tool_schema(RecallTool.name, RecallTool.description, RecallTool.parameters)
-            tools = cast("Sequence[object]", arguments.get("tools") or ())
-            sent = {**arguments, "tools": [*tools, {"type": "function", "function": tool}]}
+        if self._offered:
+            sent = {**arguments, "tools": [*cast("Sequence[object]", arguments.get("tools") or ())]}
+        for tool in self._offered:
+            tool.make(session, lambda: messages)  # so that views name recall
+            schema = tool_schema(tool.name, tool.description, tool.parameters)
+            sent["tools"].append({"type": "function", "function": schema})
         options, sender = call_options(callee, sent, native=self._native), _Sender(callee, sent)
         self._sessions.remember_call(session, options)
         call = Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options)
@@ -118,6 +134,7 @@ def with_compaction(
     *,
     session_id: SessionId | None = None,
     recall: bool = False,
+    compact: bool = False,
     native: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactingFunction[P, R_co]:
@@ -135,6 +152,8 @@ def with_compaction(
             `metadata` or `litellm_session_id`, else a hash of the text up to the first user message.
         recall: Whether each call offers a tool by which the model reads again what its views leave out. Your program runs it, as
             its other tools: `completion.recall_tool(messages)(**json.loads(call.function.arguments))`.
+        compact: Whether each call offers a tool by which the model asks for a compaction. Your program runs it in the same way:
+            `completion.compact_tool(messages)`.
         native: Whether Anthropic itself writes the summaries of calls of its models, if the controller has no summarizer: the view
             then begins with its block.
 
@@ -143,7 +162,9 @@ def with_compaction(
     """
     callee = Callee(function)
     shared = controller_from(controller, keywords, FORMAT, taker=with_compaction, sees_model=True)
-    made = CompactingFunction[P, R_co](callee, shared, session_id, recall=recall, native=native)
+    made = CompactingFunction[P, R_co](
+        callee, shared, session_id, model_tools(recall=recall, compact=compact), native=native
+    )
 
     async def answer(*args: P.args, **kwargs: P.kwargs) -> object:
         return await cast("Any", made(*args, **kwargs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
@@ -12,7 +12,16 @@ from agents.memory import Session
 from agents.run_config import ModelInputData
 from agents.tool_context import ToolContext
 
-from compaction_adapters.kit import ControllerKeywords, Flow, ModelCalls, run_async, run_in_loop
+from compaction_adapters.kit import (
+    COMPACT,
+    RECALL,
+    ControllerKeywords,
+    Flow,
+    ModelCalls,
+    ModelTool,
+    run_async,
+    run_in_loop,
+)
 from compaction_adapters.openai_agents.models import (
     FORMAT,
     CompactingModel,
@@ -25,7 +34,6 @@ from compaction_adapters.openai_agents.models import (
 from compaction_hooks import CompactionController
 from compaction_hooks.arguments import format_value
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
 
 R = TypeVar("R")
 
@@ -117,27 +125,31 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
 
     def recall_tool(self) -> FunctionTool:
         """Return the tool by which the model of an agent reads again what its views leave out; its runs need `run_config`."""
-        return FunctionTool(
-            name=RecallTool.name,
-            description=RecallTool.description,
-            params_json_schema=RecallTool.parameters,
-            on_invoke_tool=self._invoke_recall,
-            strict_json_schema=False,
-        )
+        return _function_tool(RECALL, self._invoke_recall)
+
+    def compact_tool(self) -> FunctionTool:
+        """Return the tool by which the model of an agent asks for a compaction; its runs need `run_config`."""
+        return _function_tool(COMPACT, self._invoke_compact)
 
     async def _invoke_recall(self, ctx: ToolContext[Any], arguments: str) -> str:
+        return await self._invoke(RECALL, ctx, arguments)
+
+    async def _invoke_compact(self, ctx: ToolContext[Any], arguments: str) -> str:
+        return await self._invoke(COMPACT, ctx, arguments)
+
+    async def _invoke(self, tool: ModelTool, ctx: ToolContext[Any], arguments: str) -> str:
         turn, config = _TURN.get(), ctx.run_config
         # A resumed run runs its tools before its first model call, in the context of whichever run was before it.
         if turn is None or config is None or turn.teller is not config.call_model_input_filter:
-            return "Nothing can be recalled before the next answer: call this tool again then."
-        return await self._recall(turn.conversation_id, turn.messages, arguments)
+            return f"{tool.name} has no answer before your next step: call this tool again then."
+        return await self._run_tool(tool, turn.conversation_id, turn.messages, arguments)
 
     # -- calls of the wrapped models
 
     async def answer(self, call: ModelCall, given: str | list[Item]) -> ModelResponse:
         """Return the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        has_recall = self._offers_recall(call)
+        has_recall = _offers(call, self._invoke_recall)
         return await self._call(
             *place, call.send, read_response, options, is_whole=call.is_whole, has_recall=has_recall
         )
@@ -145,28 +157,42 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
     def stream(self, call: ModelCall, given: str | list[Item]) -> AsyncIterator[Any]:
         """Return the events of the answer to a call."""
         place, options = self._place_of(call, given), call.options()
-        has_recall = self._offers_recall(call)
+        has_recall = _offers(call, self._invoke_recall)
         return self._stream(
             *place, call.stream, read_event, options, is_prelude, is_whole=call.is_whole, has_recall=has_recall
         )
-
-    def _offers_recall(self, call: ModelCall) -> bool:
-        return any(getattr(tool, "on_invoke_tool", None) == self._invoke_recall for tool in call.tools)
 
     def _place_of(self, call: ModelCall, given: str | list[Item]) -> tuple[str | None, list[Item]]:
         """Return the conversation of a call, if its run has told it, and its messages.
 
         Raises:
-            ConfigurationError: the run has told nothing, and its agent has the recall tool, which would read another list.
+            ConfigurationError: the run has told nothing, and its agent has a tool of ours, which would be for another list.
         """
         messages = [{"role": "user", "content": given}] if isinstance(given, str) else given
         turn = _TURN.get()
         # An older run in the same context may have told the last one.
         if turn is not None and messages and turn.messages and turn.messages[-1] is messages[-1]:
             return turn.conversation_id, messages
-        if self._offers_recall(call):
-            raise ConfigurationError("an agent with the recall tool needs run_config=provider.run_config(session)")
+        if _offers(call, self._invoke_recall, self._invoke_compact):
+            raise ConfigurationError(
+                "an agent with the tool for recall or for compaction needs run_config=provider.run_config(session)"
+            )
         return None, messages
 
     def _run_sync(self, flow: Flow[R]) -> R:
         return run_in_loop(run_async(flow))
+
+
+def _function_tool(tool: ModelTool, invoke: Callable[[ToolContext[Any], str], Awaitable[str]]) -> FunctionTool:
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=tool.parameters,
+        on_invoke_tool=invoke,
+        strict_json_schema=False,
+    )
+
+
+def _offers(call: ModelCall, *invokes: object) -> bool:
+    """Return whether a call offers a tool that is run by one of these functions."""
+    return any(getattr(tool, "on_invoke_tool", None) in invokes for tool in call.tools)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import CapabilityEvent, ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.models.fallback import FallbackModel
-from pydantic_ai.tools import AgentDepsT, Tool
+from pydantic_ai.tools import AgentDepsT
 from pydantic_ai.toolsets import FunctionToolset
 
 from compaction_adapters.kit import (
@@ -32,6 +31,7 @@ from compaction_adapters.kit import (
     Status,
     controller_from,
     fields_of,
+    model_tools,
     run_async,
     run_in_loop,
     settings_from,
@@ -54,6 +54,7 @@ from compaction_adapters.pydantic_ai.models import (
     request_in,
     writes_text,
 )
+from compaction_adapters.pydantic_ai.tools import toolset
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -65,7 +66,6 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
 
 R = TypeVar("R")
 _NOT_PERSISTED: Final = {
@@ -107,9 +107,10 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             given: the view then begins with its own part. Not in durable workflows, and not with `persist`, which keeps texts.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
+        compact: Whether the agent gets a tool by which the model asks for a compaction.
         id: Part of the names of durable operations, so it must not change while workflows run.
-        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, and `summary_prompt`. Runs
-            emit the events as `CompactionStatusEvent` too.
+        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, `summary_prompt` and
+            `summary_instructions`. Runs emit the events as `CompactionStatusEvent` too.
 
     Raises:
         ConfigurationError: both a controller and keywords are given, the summarizer cannot write text, or two arguments contradict
@@ -131,6 +132,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         model: str | None = None,
         native: bool = False,
         recall: bool = False,
+        compact: bool = False,
         id: str | None = "compaction_hooks",
         **keywords: Unpack[CommonKeywords],
     ) -> None:
@@ -139,7 +141,15 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
                 raise ConfigurationError(f"{name}=True and persist=True exclude one another: {_NOT_PERSISTED[name]}")
 
         self.persist, self.native, self.recall, self.id = persist, native, recall, id
-        own = {"controller": controller, "persist": persist, "native": native, "recall": recall, "id": id}
+        self._offered = model_tools(recall=recall, compact=compact)
+        own = {
+            "controller": controller,
+            "persist": persist,
+            "native": native,
+            "recall": recall,
+            "compact": compact,
+            "id": id,
+        }
         given = {"summarizer": summarizer, "model": model, **keywords}
         self._stated: dict[str, Any] = {
             name: value for name, value in {**own, **given}.items() if value is not None and value is not False
@@ -175,6 +185,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         settings: Mapping[str, object] | None = None,
         native: bool = False,
         recall: bool = False,
+        compact: bool = False,
         id: str | None = "compaction_hooks",
     ) -> Compaction[Any]:
         """Return the capability for an agent that is defined in YAML or JSON.
@@ -191,6 +202,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             settings=None if settings is None else settings_from(settings),
             native=native,
             recall=recall,
+            compact=compact,
             id=id,
         )
 
@@ -199,20 +211,8 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         return copy.copy(self)
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
-        """Return the recall tool, if the agent is to have it."""
-        if not self.recall:
-            return None
-
-        tool = Tool[AgentDepsT].from_schema(
-            self._recall, RecallTool.name, RecallTool.description, RecallTool.parameters, takes_ctx=True
-        )
-        # Workflow engines run it in the workflow: their workers do not have the run's messages.
-        tool.metadata = {"temporal": False, "prefect": False}
-        return FunctionToolset([tool], id=f"{self.id or 'compaction_hooks'}_recall")
-
-    async def _recall(self, ctx: RunContext[AgentDepsT], **arguments: Any) -> str:
-        recall = self._session_in(ctx, ctx.messages).recall_tool(lambda: ctx.messages)
-        return recall(**arguments) if ctx.in_durable_context else await asyncio.to_thread(recall, **arguments)
+        """Return our tools, if the agent is to have any."""
+        return toolset(self._offered, lambda ctx: self._session_in(ctx, ctx.messages), self.id or "compaction_hooks")
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext

@@ -393,9 +393,10 @@ def _compacts(model: Model[Any]) -> bool:
 def _instructions(issuer: Issuer, live: LiveCall, asked: SummaryRequest) -> str | None:
     """Return the instructions of a compaction: a part of Anthropic's prompt; in place of the agent's own for OpenAI."""
     if issuer.provider == "anthropic":
-        return "\n\n".join(filter(None, (asked.form, asked.focus))) or None
-    focus = f"{live.system}\n\nIf you compact the conversation, pay most attention to: {asked.focus}"
-    return focus if asked.focus else None
+        return "\n\n".join(filter(None, (asked.form, asked.instructions, asked.focus))) or None
+    lines = f"If you compact the conversation: {asked.instructions}" if asked.instructions else None
+    focus = f"If you compact the conversation, pay most attention to: {asked.focus}" if asked.focus else None
+    return "\n\n".join(filter(None, (f"{live.system}", lines, focus))) if lines or focus else None
 
 
 def _read_summary(response: ai.ModelResponse, issuer: Issuer) -> Summary:

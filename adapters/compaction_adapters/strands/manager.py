@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from operator import eq
 from typing import Any, Unpack
 from weakref import WeakSet
@@ -14,12 +15,10 @@ from strands.hooks import AgentInitializedEvent, HookRegistry
 from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopReason, TypedEvent
 from strands.tools import PythonAgentTool
 
-from compaction_adapters.kit import ControllerKeywords, ModelCalls, join_id
+from compaction_adapters.kit import RECALL, ControllerKeywords, ModelCalls, ModelTool, join_id, model_tools
 from compaction_adapters.strands.messages import FORMAT, StrandsMessage, split_injected, with_injected
 from compaction_adapters.strands.models import call_options, is_prelude, read_event
 from compaction_hooks import CompactionController
-from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
 
 
 class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationManager):
@@ -33,6 +32,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
     Args:
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         recall: Whether its agents get a tool by which the model reads again what its views leave out.
+        compact: Whether its agents get a tool by which the model asks for a compaction.
 
     Raises:
         ConfigurationError: both a controller and keywords are given.
@@ -45,11 +45,12 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         controller: CompactionController[Any] | None = None,
         *,
         recall: bool = False,
+        compact: bool = False,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
         super().__init__(controller, keywords, FORMAT)
         ConversationManager.__init__(self)
-        self._has_recall = recall
+        self._tools = model_tools(recall=recall, compact=compact)
         self._agents: WeakSet[Any] = WeakSet()
 
     # -- what Strands asks of a conversation manager
@@ -77,16 +78,14 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
 
     def _attach(self, event: AgentInitializedEvent[Any]) -> None:
         agent = event.agent
-        if self._has_recall and RecallTool.name in agent.tool_registry.registry:
-            raise ConfigurationError(f"recall=True adds a tool named {RecallTool.name!r}: rename the agent's own")
-
-        if self._has_recall:
+        for tool in self._tools:
+            tool.check_name(agent.tool_registry.registry)
             spec: Any = {
-                "name": RecallTool.name,
-                "description": RecallTool.description,
-                "inputSchema": {"json": RecallTool.parameters},
+                "name": tool.name,
+                "description": tool.description,
+                "inputSchema": {"json": tool.parameters},
             }
-            agent.tool_registry.register_tool(PythonAgentTool(RecallTool.name, spec, self._answer_recall))
+            agent.tool_registry.register_tool(PythonAgentTool(tool.name, spec, partial(self._answer_tool, tool)))
 
         agent.add_middleware(InvokeModelStage, self._invoke_model)
         self._agents.add(agent)
@@ -116,12 +115,12 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
             read_event,
             options,
             is_prelude,
-            has_recall=self._has_recall,
+            has_recall=RECALL in self._tools,
             signal=is_cancelled,
         )
 
-    async def _answer_recall(self, tool_use: Any, agent: Any, **state: Any) -> Any:
-        answer = await self._recall(_conversation_id(agent), agent.messages, tool_use["input"])
+    async def _answer_tool(self, tool: ModelTool, tool_use: Any, agent: Any, **state: Any) -> Any:
+        answer = await self._run_tool(tool, _conversation_id(agent), agent.messages, tool_use["input"])
         return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": answer}]}
 
     def _own_conversation(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,12 +28,21 @@ from tinyagent.agent_types import (
     TextContent,
 )
 
-from compaction_adapters.kit import ByHand, ControllerKeywords, Sessions, controller_from, positive, tool_schema
+from compaction_adapters.kit import (
+    RECALL,
+    ByHand,
+    ControllerKeywords,
+    ModelTool,
+    Sessions,
+    controller_from,
+    model_tools,
+    positive,
+    tool_schema,
+)
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
 from compaction_adapters.tinyagent.models import Answer, ModelCallError, resolve, summarizer
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
-from compaction_hooks.recall import RecallTool
 
 
 def compaction_hook(
@@ -43,6 +52,7 @@ def compaction_hook(
     system: str | None = None,
     tools: object = None,
     recall: bool = False,
+    compact: bool = False,
     **keywords: Unpack[ControllerKeywords],
 ) -> CompactionHook:
     """Return the hook of one agent, to pass as `AgentOptions(transform_context=...)`.
@@ -54,13 +64,15 @@ def compaction_hook(
         system: The system prompt, for its size; None: that of the attached agent.
         tools: The tool schemas, for their size; None: those of the attached agent.
         recall: Whether an attached agent gets a tool by which it reads again what its views leave out.
+        compact: Whether an attached agent gets a tool by which it asks for a compaction.
 
     Raises:
         ConfigurationError: both a controller and keywords are given, or a trigger is a ratio of a window that is not known.
     """
     chosen = controller_from(controller, keywords, TinyAgentFormat(), taker=compaction_hook, sees_model=False)
     fixed = {name: value for name, value in {"system": system, "tools": tools}.items() if value is not None}
-    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, cast("CallOptions", fixed), recall=recall)
+    offered = model_tools(recall=recall, compact=compact)
+    return CompactionHook(Sessions(chosen, TinyAgentFormat()), session_id, cast("CallOptions", fixed), offered)
 
 
 class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
@@ -73,18 +85,21 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
     """
 
     def __init__(
-        self, sessions: Sessions[AgentMessage], session_id: str | None, fixed: CallOptions, *, recall: bool = False
+        self,
+        sessions: Sessions[AgentMessage],
+        session_id: str | None,
+        fixed: CallOptions,
+        offered: Sequence[ModelTool] = (),
     ) -> None:
         self._sessions = sessions
         self._session_id = session_id
         self._own_id = f"tinyagent-{uuid4()}"
         self._fixed = fixed
 
-        self._recall = (
-            AgentTool(RecallTool.name, RecallTool.description, {**RecallTool.parameters}, execute=self._execute)
-            if recall
-            else None
-        )
+        self._tools = [
+            AgentTool(tool.name, tool.description, tool.parameters, execute=partial(self._execute, tool))
+            for tool in offered
+        ]
 
         self._agent: Agent | None = None
         self._stream_fn: StreamFn = stream_simple
@@ -135,8 +150,9 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             self._stream_fn = agent.stream_fn or stream_simple
             self._wrapper = agent.stream_fn = partial(self._call_model, agent, self._stream_fn)
 
-        if self._recall is not None and self._recall not in agent.state.tools:
-            agent.set_tools([*agent.state.tools, self._recall])
+        lacking = [tool for tool in self._tools if tool not in agent.state.tools]
+        if lacking:
+            agent.set_tools([*agent.state.tools, *lacking])
         return agent
 
     def _options_by_hand(self, session: CompactionSession[AgentMessage]) -> CallOptions:  # noqa: ARG002 - one agent, one session
@@ -157,10 +173,10 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             **self._fixed,
         }
 
-    async def _execute(self, _id: str, arguments: Mapping[str, Any], *_: object) -> AgentToolResult:
-        """Run the recall tool."""
+    async def _execute(self, tool: ModelTool, _id: str, arguments: Mapping[str, Any], *_: object) -> AgentToolResult:
+        """Run a tool of the hook's own."""
         # A first search of a long conversation would hold the event loop up.
-        answer = await asyncio.to_thread(self.session.recall_tool(lambda: self._messages), **arguments)
+        answer = await asyncio.to_thread(tool.make(self.session, lambda: self._messages), **arguments)
         return AgentToolResult(content=[TextContent(text=answer)])
 
     async def _call_model(
@@ -183,7 +199,7 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
             await answers[-1].begin()
             return (answers[-1],)  # not the answer itself: a session does not see that a stream was cut short
 
-        if self._recall in (context.tools or ()):
+        if any(tool.name == RECALL.name and tool in self._tools for tool in context.tools or ()):
             self.session.recall_tool(lambda: messages)
         try:
             (answer,) = await self.session.call(

@@ -1,4 +1,4 @@
-"""The recall tool, which a plugin adds to a request."""
+"""The tools of the library, which a plugin adds to a request."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Any
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
-from compaction_hooks.recall import RecallTool
+from compaction_adapters.kit import ModelTool
 
 
-class Recall(BaseTool):
-    """The tool of one model call.
+class SessionTool(BaseTool):
+    """A tool of one model call.
 
     Args:
         answer: Answers the model, given its arguments.
     """
 
-    def __init__(self, answer: Callable[[dict[str, Any]], Awaitable[str]]) -> None:
-        super().__init__(name=RecallTool.name, description=RecallTool.description)
+    def __init__(self, tool: ModelTool, answer: Callable[[dict[str, Any]], Awaitable[str]]) -> None:
+        super().__init__(name=tool.name, description=tool.description)
+        self._parameters = tool.parameters
         self._answer = answer
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         return types.FunctionDeclaration(
-            name=self.name, description=self.description, parameters_json_schema=RecallTool.parameters
+            name=self.name, description=self.description, parameters_json_schema=self._parameters
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: object) -> str:  # noqa: ARG002 - its caller gives it
