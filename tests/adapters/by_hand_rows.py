@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from compaction_adapters.kit import Flow, Twin, run, run_async
 
-from compaction_hooks.events import CompactionEvent, CompactionFinished
+from compaction_hooks import Advice
 from compaction_hooks.stores import SQLiteStore, is_tombstone
+from tests.host_facts import FACT, PLAN, Host
 from tests.provider import Side
 
 ID = "thread"
@@ -66,12 +67,13 @@ async def check_rows(
 
 
 def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow[None]:
-    events: list[CompactionEvent] = []
+    host = Host(Advice(veto="not now"), always=Advice(facts=[FACT]))
+    keywords = {"on_event": host.note, "carry": host.carry, "before_compact": host.before_compact, "notice": True}
 
     @contextlib.contextmanager
     def process() -> Iterator[tuple[Process, Callable[[], int]]]:
         with SQLiteStore(path) as store:
-            made = new_process(store=store, on_event=events.append)
+            made = new_process(store=store, **keywords)
             yield made, lambda: sum(not is_tombstone(text) for text in store.load(ID))
 
     with process() as (first, count_rows):
@@ -80,10 +82,15 @@ def _rows(path: Path, side: Side, new_process: NewProcess, message: Any) -> Flow
         assert totals.calls == len(side.model_requests) > 0  # also of adapters that hand out a view and send it later
         is_graph, whole = not first.messages(), first.messages()
         before = () if is_graph else (whole,)
+        assert (yield first.do("compact", *before)).outcome == "vetoed"
+        assert not side.requests[-1].is_summary
         yield first.do("compact", *before)
         assert side.requests[-1].is_summary  # by the model of the last call
-        (finished,) = [event for event in events if isinstance(event, CompactionFinished)]
+        (finished,) = host.finished
         assert finished.reason == "manual"
+        assert [plan.reason for plan in host.plans] == ["manual"] * 2
+        assert [request.session_id for request in host.asked] == [ID]
+        assert all(text in finished.record.rendered for text in (PLAN, FACT))
         assert count_rows() == 1
     with process() as (second, count_rows):
         state = (yield second.do("load") if is_graph else second.do("load", messages=whole)).state()

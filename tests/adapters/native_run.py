@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionFinished, CompactionSettings
+from compaction_hooks import Carried, CompactionFinished, CompactionSettings
 from tests.adapters.stage import ProviderStage
+from tests.host_facts import PLAN, has
 from tests.provider import Answer, Call, Compactor, ItemCompactor, Rejection, Side, Signer
 from tests.provider.validation import blocks
 from tests.provider.wordings import anthropic_error
@@ -19,8 +20,8 @@ OTHER = "claude-fable-5-1"
 RESULT = "line of the file that was asked for\n" * 40
 REQUEST = "Read all parts, one after the other."
 SETTINGS = CompactionSettings(keep_recent_tokens=1_000, clear_tool_results=False)
-KEYWORDS: dict[str, Any] = {"context_window": 5_500, "settings": SETTINGS}
-"""The keywords of a controller, by which it compacts every few steps."""
+KEYWORDS: dict[str, Any] = {"context_window": 5_500, "settings": SETTINGS, "carry": lambda _: [Carried("plan", PLAN)]}
+"""The keywords of a controller, by which it compacts every few steps, with a text that comes back."""
 
 
 def by_anthropic(has_option: bool) -> pytest.MarkDecorator:
@@ -86,6 +87,7 @@ async def check_long_run(native: NativeSide, steps: Steps) -> None:
     assert "Called read({'part': 0})" in native.events[-1].record.summary
     assert all(event.usage and event.usage.output_tokens > 50 for event in native.events)
     assert native.signer.reasoning_share > 0.2
+    check_plan(native)
 
 
 async def check_rotated_key(native: NativeSide, steps: Steps) -> None:
@@ -163,11 +165,19 @@ async def check_openai(native: NativeSide, steps: Steps) -> None:
     assert sealed_in(second.messages) == native.blocks[:1]
     assert "Be brief." in first.body["instructions"]
     assert side.rejections == []
+    check_plan(native)
     assert "Be brief." in side.model_requests[-1].system
     native.compactor.key = "second account"
     await steps(1)
     assert len(side.rejections) == 1
     check_text(native)
+
+
+def check_plan(native: NativeSide) -> None:
+    """Check that the host's text is in each request behind the first summary of the provider's own."""
+    requests = native.side.requests
+    first = next(number for number, request in enumerate(requests) if request.is_compaction)
+    assert [number for number, one in enumerate(requests[first:]) if not one.is_summary and not has(one, PLAN)] == []
 
 
 def check_text(native: NativeSide) -> None:

@@ -18,6 +18,7 @@ from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader,
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
 
 WAYS = ["session", "per-call", "list", "client"]
@@ -28,6 +29,11 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, api: str, way: str, provi
     if (fact.name, way) == ("cancellation", "per-call"):
         pytest.skip("the framework stores a call without its result: see the test of a cancelled run")
     check_adapter(AgentHarness(provider, api, way), provider, fact)
+
+
+@by_host_facts(api=APIS)
+def test_the_host_has_its_say(fact: AdapterFact, api: str, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, api, "session"), provider, fact)
 
 
 @needs_data

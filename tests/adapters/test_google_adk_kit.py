@@ -40,6 +40,7 @@ from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed, sampled
 from tests.conversations import prose
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
 
 pytestmark = QUIET
@@ -95,6 +96,11 @@ def test_the_adapter_has_every_fact(fact: AdapterFact, model: str, provider: Loo
 @pytest.mark.parametrize("fact", sampled(ADAPTER_FACTS, 3), ids=str)
 def test_the_adapter_has_every_fact_with_litellm(fact: AdapterFact, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, "litellm"), provider, fact)
+
+
+@by_host_facts(model=["gemini", "anthropic"])
+def test_the_host_has_its_say(fact: AdapterFact, model: str, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, model), provider, fact)
 
 
 @needs_data

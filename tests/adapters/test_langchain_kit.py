@@ -27,6 +27,7 @@ from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
 from tests.conversations import prose
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, Call, LoopbackProvider
 
 
@@ -39,6 +40,11 @@ def agent(model: Any, tools: Sequence[Any], opening: Opening) -> Any:
 @pytest.mark.parametrize("client", [pytest.param("openai", marks=pytest.mark.full), "anthropic"])
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, client: str, provider: LoopbackProvider) -> None:
+    check_adapter(GraphHarness(provider, client, agent), provider, fact)
+
+
+@by_host_facts(client=["anthropic", "openai"])
+def test_the_host_has_its_say(fact: AdapterFact, client: str, provider: LoopbackProvider) -> None:
     check_adapter(GraphHarness(provider, client, agent), provider, fact)
 
 

@@ -36,6 +36,7 @@ from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, re
 from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
 
 
@@ -72,6 +73,11 @@ KINDS = ["graph", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("rea
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
+    check_adapter(harness(provider, kind), provider, fact)
+
+
+@by_host_facts(kind=["graph", "react", "trim"])
+def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(harness(provider, kind), provider, fact)
 
 

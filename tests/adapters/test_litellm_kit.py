@@ -23,6 +23,7 @@ from tests.adapters.stage import PATTERNS, recorded_script
 from tests.cases import crossed
 from tests.conversations import system, talk, user
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import LoopbackProvider
 
 pytestmark = litellm_stage.QUIET
@@ -117,6 +118,11 @@ class Harness:
 
 @crossed(fact=ADAPTER_FACTS, way=["openai", "anthropic", "router"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, way: str, provider: LoopbackProvider) -> None:
+    check_adapter(Harness(way), provider, fact)
+
+
+@by_host_facts(way=["openai", "anthropic", "router"])
+def test_the_host_has_its_say(fact: AdapterFact, way: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(way), provider, fact)
 
 

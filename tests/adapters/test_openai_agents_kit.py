@@ -22,6 +22,7 @@ from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, WINDOW, own_event_loop, recorded_script
 from tests.cases import crossed
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
 
 MOST_TURNS = 200
@@ -82,6 +83,11 @@ class Harness:
 
 @crossed(fact=ADAPTER_FACTS, kind=["responses", "chat"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
+    check_adapter(Harness(provider, kind), provider, fact)
+
+
+@by_host_facts(kind=["responses", "chat"])
+def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(provider, kind), provider, fact)
 
 

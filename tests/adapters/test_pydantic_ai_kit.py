@@ -38,6 +38,7 @@ from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_s
 from tests.cases import crossed
 from tests.conversations import prose
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import Answer, Call, LoopbackProvider
 
 
@@ -117,6 +118,11 @@ def _tools(tools: Sequence[ScriptedTool]) -> list[Tool[None]]:
 @crossed(fact=ADAPTER_FACTS, persist=[False, True], kind=["openai", "anthropic"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, persist: bool, provider: LoopbackProvider) -> None:
     check_adapter(AgentHarness(provider, kind, persist=persist), provider, fact)
+
+
+@by_host_facts(kind=["openai", "anthropic"])
+def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
+    check_adapter(AgentHarness(provider, kind, persist=False), provider, fact)
 
 
 @needs_data

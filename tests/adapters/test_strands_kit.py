@@ -15,6 +15,7 @@ from compaction_adapters.strands import CompactionConversationManager, StrandsFo
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.session.file_session_manager import FileSessionManager
+from strands.session.session_manager import SessionManager
 
 from compaction_hooks import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
@@ -29,9 +30,21 @@ from tests.adapters.strands_stage import WINDOW, Stage, agent_with, chunks_of, s
 from tests.cases import crossed, sampled
 from tests.conversations import prose
 from tests.data import needs_data, sessions
-from tests.provider import Answer, LoopbackProvider, Side
+from tests.host_facts import NamesTheLimit, by_host_facts
+from tests.provider import Answer, LoopbackProvider
 
 FORMAT = StrandsFormat()
+
+
+class Named(SessionManager[Any]):
+    """Names a conversation, and keeps nothing of it."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+    def _keep_nothing(self, *_: object, **__: object) -> None: ...
+
+    redact_latest_message = append_message = sync_agent = initialize = _keep_nothing
 
 
 class AgentConversation:
@@ -70,21 +83,16 @@ class Harness:
         model = getattr(stage, self.kind)(model=opening.model)
         try:
             yield AgentConversation(
-                agent_with(model, own, system_prompt=opening.system, tools=tools_for(opening.tools))
+                agent_with(
+                    model,
+                    own,
+                    system_prompt=opening.system,
+                    tools=tools_for(opening.tools),
+                    session_manager=Named(opening.conversation_id),
+                )
             )
         finally:
             await stage.close()
-
-
-class NamesTheLimit:
-    """The provider with the wording of Claude on Bedrock, which names the limit; that of other models there does not."""
-
-    def __init__(self, provider: LoopbackProvider) -> None:
-        self.provider = provider
-        self.openai_url, self.anthropic_url = provider.openai_url, provider.anthropic_url
-
-    def conversation(self, key: str, /, *, window: int, answers: Sequence[Answer]) -> Side:
-        return self.provider.conversation(key, window=window, answers=answers, wording="anthropic")
 
 
 @pytest.mark.filterwarnings(
@@ -92,6 +100,14 @@ class NamesTheLimit:
 )  # Strands leaves streams of Responses open
 @crossed(fact=ADAPTER_FACTS, kind=["openai", "anthropic", "bedrock", "google", "responses"])
 def test_the_adapter_has_every_fact(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
+    check_adapter(Harness(provider, kind), NamesTheLimit(provider) if kind == "bedrock" else provider, fact)
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # Strands leaves streams of Responses open
+@by_host_facts(kind=["openai", "anthropic", "bedrock", "google", "responses"])
+def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(Harness(provider, kind), NamesTheLimit(provider) if kind == "bedrock" else provider, fact)
 
 

@@ -42,6 +42,7 @@ from tests.adapters.tinyagent_stage import (
 from tests.cases import folded
 from tests.conversations import Scripted, prose
 from tests.data import needs_data
+from tests.host_facts import by_host_facts
 from tests.provider import LoopbackProvider, Side
 
 BARE = Script(turns=(), system="You are careful.")
@@ -49,6 +50,11 @@ BARE = Script(turns=(), system="You are careful.")
 
 @pytest.mark.parametrize("fact", ADAPTER_FACTS, ids=str)
 def test_adapter_facts(fact: AdapterFact, provider: LoopbackProvider) -> None:
+    check_adapter(tinyagent_stage.TinyAgentHarness(), provider, fact)
+
+
+@by_host_facts(kind=["openai"])
+def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackProvider) -> None:
     check_adapter(tinyagent_stage.TinyAgentHarness(), provider, fact)
 
 
