@@ -218,7 +218,7 @@ async def in_one_conversation(harness: AdapterHarness[M], provider: ScriptedProv
         host.watch(played)
         await played.play(until=1)
         before = len(host.finished)
-        functions = {"carry": host.carry, "before_compact": host.before_compact}
+        functions: Any = {"carry": host.carry, "before_compact": host.before_compact}
         controller.session(played.host.session_id, notice=NOTICE, **functions)
         await played.play()
 
