@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.history import History
-from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history import Request
 from compaction_hooks.telling import write_section
 from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view.snapshot import Snapshot
@@ -29,8 +28,6 @@ MOST_TOKENS: Final = 500
 """The most tokens of a note, and of a focus: a longer one is shortened in its middle."""
 NOTE_HEADING: Final = "## Note of the assistant to itself"
 """The heading above the note in a summary: the words are neither the user's nor the application's."""
-_UNSEEN_RUN: Final = -1
-"""The run of a request that a stored view shows in front of its messages."""
 
 
 class CompactTool:
@@ -77,36 +74,6 @@ class CompactTool:
 
 def _join(values: list[object]) -> str:
     return " ".join(str(value).strip() for value in values if value)
-
-
-class Request(NamedTuple):
-    """The user's request that a turn begins with.
-
-    Attributes:
-        digest: The digest of its newest message; "" if the list has no message of the user.
-        run: Its run.
-    """
-
-    digest: str
-    run: int
-
-    @staticmethod
-    def find(history: History[Any], piece: int | None) -> Request:
-        """Return the request in a piece of a list."""
-        if piece is None:
-            return Request("", _UNSEEN_RUN)
-        run = _UNSEEN_RUN if history.piece(piece).side is None else history.run_of(piece)
-        return Request(message_digest(history.piece(piece).message), run)
-
-    def is_same(self, other: Request) -> bool:
-        """Whether both are the same request: equal words in two runs are two requests, as far as the runs are known."""
-        runs = {self.run, other.run}
-        return self.digest == other.digest and (len(runs) == 1 or _UNSEEN_RUN in runs)
-
-    def is_in(self, history: History[Any]) -> bool:
-        """Whether a list has it."""
-        pieces = reversed(history.pieces_of_user(history.piece_count))
-        return not self.digest or any(self.is_same(Request.find(history, piece)) for piece in pieces)
 
 
 class Asked(NamedTuple):
@@ -167,9 +134,8 @@ class ToolOrders:
         if self.pending is not None:
             return "You have asked already: your next step begins with the compacted view."
 
-        history = snapshot.history
-        request = Request.find(history, history.request)
-        if self._request is None or not request.is_same(self._request):
+        request = Request.of(snapshot.history)
+        if not request.is_same(self._request):
             self._request, self._count = request, 0
         refusal = self._refuse(asked, tokens)
         if refusal:

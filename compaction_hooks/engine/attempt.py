@@ -21,7 +21,7 @@ from typing import Generic
 from compaction_hooks.engine.call import Call, Order, find_budget
 from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
-from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList, name_request
+from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
@@ -32,6 +32,7 @@ from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
 from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
+from compaction_hooks.history import Request
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
@@ -273,7 +274,7 @@ class Attempt(Generic[M]):
         if self.advice is None or not self.advice.veto or self._is_overruled:
             return None
         if not self._is_manual:
-            self._cooldown.veto = name_request(asked_at)
+            self._cooldown.veto = Request.of(asked_at.history)
         return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
 
     def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history import Request
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO
 from compaction_hooks.view.snapshot import Snapshot
@@ -74,7 +74,7 @@ class Cooldown:
         pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
         unfit_list: A history that could not be made to fit, or None.
-        veto: The user's request under which the host vetoed: its run and its digest; None: it did not.
+        veto: The user's request under which the host vetoed; None: it did not.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
             refusal; None: unknown.
@@ -84,7 +84,7 @@ class Cooldown:
         self.pause: Pause | None = None
         self.breaker = Breaker()
         self.unfit_list: UnfitList | None = None
-        self.veto: tuple[int, str] | None = None
+        self.veto: Request | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 
@@ -100,11 +100,4 @@ class Cooldown:
 
     def is_vetoed(self, snapshot: Snapshot[M]) -> bool:
         """Whether a veto still holds for a view that is due."""
-        return not snapshot.exceeds_input_limit and self.veto == name_request(snapshot)
-
-
-def name_request(snapshot: Snapshot[M]) -> tuple[int, str]:
-    """Return the run and the digest of the user's current request: the same as long as messages are only added to its steps."""
-    history = snapshot.history
-    piece = history.request
-    return (-1, "") if piece is None else (history.run_of(piece), message_digest(history.piece(piece).message))
+        return not snapshot.exceeds_input_limit and Request.of(snapshot.history).is_same(self.veto)

@@ -18,8 +18,8 @@ from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.view.snapshot import Snapshot
 
-SLACK = 0.05
-"""The part by which a summary may be larger when it is sized with its message as a whole, by samples."""
+SLACK = 0.1
+"""The part by which a summary may be larger when it is sized with its message as a whole: an estimator samples long texts."""
 _WORD = "word "
 
 
@@ -39,25 +39,20 @@ def plan_compaction(
         shortens: Whether parts may be shortened by force, in the last resort.
     """
     search = partial(_search, session_id, snapshot, goal, strategies, may_ask=may_ask, shortens=shortens)
-    found = search(is_largest=True)
-    if found.chosen is not None:
-        # A smaller summary may spare the steps behind it.
-        limit = goal.budget.target if found.chosen.tokens <= goal.budget.target else goal.budget.trigger
-        return _describe(snapshot, goal, found.chosen, found.steps, max(found.chosen.tokens, min(found.largest, limit)))
-
-    # The largest summary gains nothing; a smaller one may.
-    smallest = search(is_largest=False)
-    if smallest.chosen is None:
+    largest = search(is_largest=True)
+    # A larger summary may gain nothing; and a smaller one may spare the steps behind it, and leave a larger view.
+    found = largest if largest.chosen is not None else search(is_largest=False)
+    if found.chosen is None:
         return None
-    tokens = max(smallest.chosen.tokens, min(found.largest, goal.budget.trigger))
-    return _describe(snapshot, goal, smallest.chosen, smallest.steps, tokens)
+    limit = goal.budget.trigger if Choice(session_id, snapshot, goal).can_wait else goal.budget.window
+    return _describe(snapshot, goal, found.chosen, found.steps, max(found.chosen.tokens, min(largest.largest, limit)))
 
 
 class _Found(NamedTuple, Generic[M]):
     """The candidate that an attempt would make active, or None.
 
     Attributes:
-        steps: By the text of a summary's message, the step that makes it.
+        steps: By summary, the step that makes it.
         largest: The size of the largest candidate with a summary.
     """
 
@@ -87,11 +82,11 @@ def _search(
                 if choice.can_wait:
                     return _Found(None, steps)
                 plan = None
-            candidate = (
-                None if plan is None else _stand_in(strategy, snapshot, choice.goal, plan, is_largest=is_largest)
-            )
+            candidate = None
+            if plan is not None:
+                candidate = _stand_in(strategy, snapshot, choice.goal, plan, is_largest=is_largest)
             if plan is not None and candidate is not None:
-                steps[candidate.record.rendered] = "summarize" if plan.needs_model else "drop oldest"
+                steps[candidate.record.summary] = "summarize" if plan.needs_model else "drop oldest"
                 if plan.needs_model:
                     choice.prefer(candidate.record.summary)
                 largest = max(largest, candidate.tokens)
@@ -119,9 +114,9 @@ def propose_without_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] 
 def _stand_in(
     strategy: SummaryStrategy, snapshot: Snapshot[M], goal: Goal[M], plan: SummaryPlan, *, is_largest: bool
 ) -> Candidate[M] | None:
-    """Return the candidate of a plan with a text as its summary that is as large as is allowed, or one word."""
+    """Return the candidate of a plan with a text in place of its summary: with all that it may have around it, or one word."""
     text = _make_text(int(plan.allowance * (1 + SLACK)) if is_largest else 1, snapshot.estimator.estimate_tokens)
-    written = Summarized(text, None, unseen=len(plan.messages), is_placeholder=True)
+    written = Summarized(text, None, unseen=len(plan.messages) if is_largest else 0, is_placeholder=True)
     return strategy.from_summary(snapshot, goal, plan, written)
 
 
@@ -141,16 +136,16 @@ def _describe(
     """Return the plan that a candidate carries out.
 
     Args:
-        summaries: By the text of a summary's message, the step that makes it.
+        summaries: By summary, the step that makes it.
         tokens: The size of the view, in tokens of the model, by estimate.
     """
     record, before = candidate.record, snapshot.record
-    is_new = record.rendered != (before.rendered if before else "")
+    is_new = record.summary != (before.summary if before else "")
     new = {*record.reductions} - {*snapshot.reductions}
     is_cut = {item: item.head_chars + item.tail_chars > 0 for item in new if item.kind != "media"}
     done = {
         "clear results": not all(is_cut.values()),
-        summaries.get(record.rendered, ""): is_new,
+        summaries.get(record.summary, "summarize"): is_new,
         "shorten parts": any(is_cut.values()),
         "leave out media": len(is_cut) < len(new),
     }

@@ -11,5 +11,6 @@ format.
 
 from compaction_hooks.history.history import History, Origin, OwnTexts, Piece, Side
 from compaction_hooks.history.reader import HistoryReader
+from compaction_hooks.history.requests import Request
 
-__all__ = ["History", "HistoryReader", "Origin", "OwnTexts", "Piece", "Side"]
+__all__ = ["History", "HistoryReader", "Origin", "OwnTexts", "Piece", "Request", "Side"]

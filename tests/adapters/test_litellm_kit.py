@@ -175,8 +175,8 @@ RECALL_WINDOW = 16_384
 def run_loop(
     completion: Any,
     request: str,
-    own_tools: Mapping[str, Callable[[list[Any]], Any]],
-    read: Callable[[int], str],
+    own_tools: Mapping[str, Callable[..., Any]],
+    read: Callable[..., str],
     *,
     stream: bool,
     **arguments: Any,

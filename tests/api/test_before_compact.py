@@ -478,7 +478,7 @@ async def test_callers_at_the_same_time_share_one_question(is_by_hand: bool) -> 
     summarizer.release.set()
     views = await asyncio.gather(*calls)
     assert (len(host.plans), len(summarizer.requests)) == (1, 1)
-    assert {len(view) for view in views} < {*range(len(messages))}
+    assert all(len(view) < len(messages) for view in views)
 
 
 async def test_callers_at_the_same_time_share_one_veto() -> None:

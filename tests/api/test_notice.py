@@ -90,7 +90,7 @@ def test_the_model_is_told_once_for_each_filling_and_no_byte_before_or_behind_it
     format, provider = dialect.format, provider_of(dialect.format)
     messages = dialect.write([Message(role="user", parts=(Text("Read all parts."),))])
     sent: list[tuple[str | None, list[Any]]] = []
-    for number in range(60):
+    for number in range(40):
         view = hooks.transform_context_sync(messages)
         record = hooks.session("default").record
         sent.append((record.id if record else None, view))
@@ -106,10 +106,10 @@ def test_the_model_is_told_once_for_each_filling_and_no_byte_before_or_behind_it
         messages = [*messages, *dialect.write(neutral_step(number))]
 
     kinds = [type(event).__name__ for event in events if isinstance(event, CompactionFinished | ContextPressure)]
-    assert kinds[:6] == ["ContextPressure", "CompactionFinished"] * 3
+    assert kinds[:4] == ["ContextPressure", "CompactionFinished"] * 2
     assert any(written(view) for _, view in sent)
     by_record = {name: [view for under, view in sent if under == name] for name, _ in sent}
-    assert len(by_record) > 3
+    assert len(by_record) > 2
     for views in [*by_record.values()][:-1]:
         counts = [written(view) for view in views]
         assert sorted(counts) == counts
@@ -135,11 +135,11 @@ CHANGES: dict[str, tuple[Callable[[list[Chat]], list[Chat]], bool]] = {
     "copies": (deepcopy, True),
     "more": (lambda messages: [*messages, *APPENDED], True),
     "the user's words right behind it": (lambda messages: [*messages, user("Faster.")], True),
-    "an edit behind it": (lambda messages: [*messages, assistant("Hm."), user("Other words.")], True),
+    "an edit behind it": (lambda messages: [*messages, *APPENDED[:-1], user("Other words.")], True),
     "a rewind to before it": (lambda messages: messages[:-2], False),
     "an edit before it": (lambda messages: [messages[0], user("Port the lexer."), *messages[2:]], False),
     "an edit of the message before it": (lambda messages: [*messages[:-1], tool("call_11", "# nothing")], False),
-    "another first message": (lambda messages: [messages[0], user("Hello."), assistant("Hi."), *messages[1:]], False),
+    "other first messages": (lambda messages: [messages[0], user("Hi."), assistant("Hi."), *messages[1:]], False),
 }
 
 
@@ -148,14 +148,13 @@ def test_it_stays_while_the_list_has_what_is_before_it(change: Callable[[list[Ch
     events: list[CompactionEvent] = []
     hooks, messages = controller(notice=WORD, events=events), list[Chat]()
     view = fill(hooks, messages)
-    changed = change(
-        [*messages, assistant("Hm."), user("First words.")] if change is CHANGES["an edit behind it"][0] else messages
-    )
+    whole = [*view, *APPENDED]
+    assert hooks.transform_context_sync([*messages, *APPENDED]) == whole
+    changed = change(messages)
     after = hooks.transform_context_sync(changed)
-    assert after == ([*changed[: len(messages)], view[-1], *changed[len(messages) :]] if stays else changed)
+    assert after == ([*view, *changed[len(messages) :]] if stays else changed)
     assert after is changed or stays
-    # The way back has it again, at its place.
-    assert hooks.transform_context_sync([*messages, *step(40, 20)])[: len(view)] == view
+    assert hooks.transform_context_sync([*messages, *APPENDED]) == whole  # the way back has it at its place
     assert len(events) == 1
 
 
@@ -208,7 +207,7 @@ def test_for_bedrock_it_joins_the_words_of_the_user_and_no_results() -> None:
             break
     messages += BEDROCK.write(neutral_step(4)[3:])
     view = hooks.transform_context_sync(messages)
-    assert view == [*messages[:-1], {"role": "user", "content": [*messages[-1]["content"], {"text": WORD}]}]
+    assert view == [*messages[:-1], {"role": "user", "content": [{"text": "Go on after 4."}, {"text": WORD}]}]
     assert view[-2]["content"] == [{"text": "Part 4 is done."}]
 
 
@@ -228,14 +227,16 @@ def test_no_summary_record_or_figure_knows_it() -> None:
     assert written([session.export_records(), view, session.to_store(view)]) == 0
     without = summarizing(Numbered())
     without.transform_context_sync(messages)
-    assert loss_of(messages, session.record) == loss_of(messages, without.session("default").record)
+    record = without.session("default").record
+    assert record is not None
+    assert loss_of(messages, session.record) == loss_of(messages, record)
     assert [*hooks.covered(messages)] == [*without.covered(messages)]
 
 
 MADE_BY: dict[str, Callable[[Controller], object]] = {
     "preview": lambda hooks: hooks.preview_sync(NEAR),
     "load": lambda hooks: hooks.load_sync(NEAR),
-    "state": lambda hooks: (hooks.load_sync(NEAR), hooks.state()),
+    "state": lambda hooks: hooks.state(),
     "compact": lambda hooks: hooks.compact_sync(NEAR, keep_recent_tokens=100_000),
     "automatic compactions are off": lambda hooks: hooks.transform_context_sync(NEAR),
     "the server compacts": lambda hooks: hooks.transform_context_sync(NEAR, request={"previous_response_id": "resp_1"}),
@@ -350,7 +351,7 @@ class Agent:
 KINDS = st.sampled_from(["step"] * 6 + ["open", "answer", "said", "rewind", "edit", "undo", "compact"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(KINDS, st.integers(0, 30)), min_size=20, max_size=60))
 def test_without_the_notice_a_view_is_that_of_the_record_and_it_stays_at_its_place(acts: list[tuple[str, int]]) -> None:
     agent = Agent()
@@ -386,18 +387,18 @@ class Told(Run):
 
 def test_reasoning_behind_it_is_valid_while_it_stays_and_nowhere_else() -> None:
     told = 0
-    for seed in range(12):
+    for seed in range(8):
         run = Told(seed)
         run.steps(30)
         assert len(run.signer.refusals) <= run.blind_calls, seed
         told += run.told
-    assert told > 20
+    assert told > 15
 
 
-@folded("share", [0.05, 0.3, 1.0])
+@folded("share", [0.3, 1.0])
 def test_workers_that_do_not_know_it_leave_out_what_is_behind_it(share: float) -> None:
     told = kept = 0
-    for seed in range(5):
+    for seed in range(2):
         run = Told(seed)
         workers = [run.session]
         run.start(run.random.choice(run.window), "run 0")
@@ -410,7 +411,7 @@ def test_workers_that_do_not_know_it_leave_out_what_is_behind_it(share: float) -
         told += run.told
         kept += run.figures[2]
     assert told
-    assert kept > 400
+    assert kept > 100
 
 
 @folded("model, refusals", {BINDING: (BINDING, 0), HIDDEN: (HIDDEN, 1)})

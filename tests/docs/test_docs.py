@@ -29,6 +29,7 @@ RUN_BY = {
     "docs/before-compact.md": "api/test_before_compact.py",
     "docs/check.md": "testing/test_plugin.py",
     "docs/choosing-settings.md": "docs/test_docs_settings.py",
+    "docs/notice.md": "docs/test_docs.py",
     "docs/overflow.md": "docs/test_docs.py",
     "docs/compact-tool.md": "docs/test_docs.py",
     "docs/recall.md": "docs/test_docs.py",
@@ -164,7 +165,9 @@ def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pyt
     assert "# 200000 213462" in program
 
 
-@pytest.mark.parametrize("page", ["docs/compact-tool.md", "docs/recall.md", "docs/replay.md", "docs/sessions.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/compact-tool.md", "docs/notice.md", "docs/recall.md", "docs/replay.md", "docs/sessions.md"]
+)
 def test_the_program_of_a_page_runs(
     page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

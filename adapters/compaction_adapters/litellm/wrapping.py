@@ -101,12 +101,11 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
             return (yield Twin(callee.call, callee.call, arguments))
 
         session, sent = self.session(self._find_id(arguments, messages)), arguments
-        if self._offered:
-            sent = {**arguments, "tools": [*cast("Sequence[object]", arguments.get("tools") or ())]}
         for tool in self._offered:
             tool.make(session, lambda: messages)  # so that views name recall
             schema = tool_schema(tool.name, tool.description, tool.parameters)
-            sent["tools"].append({"type": "function", "function": schema})
+            tools = cast("Sequence[object]", sent.get("tools") or ())
+            sent = {**sent, "tools": [*tools, {"type": "function", "function": schema}]}
         options, sender = call_options(callee, sent, native=self._native), _Sender(callee, sent)
         self._sessions.remember_call(session, options)
         call = Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options)

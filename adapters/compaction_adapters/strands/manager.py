@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from functools import partial
 from operator import eq
 from typing import Any, Unpack
 from weakref import WeakSet
@@ -80,12 +79,7 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
         agent = event.agent
         for tool in self._tools:
             tool.check_name(agent.tool_registry.registry)
-            spec: Any = {
-                "name": tool.name,
-                "description": tool.description,
-                "inputSchema": {"json": tool.parameters},
-            }
-            agent.tool_registry.register_tool(PythonAgentTool(tool.name, spec, partial(self._answer_tool, tool)))
+            agent.tool_registry.register_tool(self._make_tool(tool))
 
         agent.add_middleware(InvokeModelStage, self._invoke_model)
         self._agents.add(agent)
@@ -119,9 +113,17 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
             signal=is_cancelled,
         )
 
-    async def _answer_tool(self, tool: ModelTool, tool_use: Any, agent: Any, **state: Any) -> Any:
-        answer = await self._run_tool(tool, _conversation_id(agent), agent.messages, tool_use["input"])
-        return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": answer}]}
+    def _make_tool(self, tool: ModelTool) -> PythonAgentTool:
+        async def answer(tool_use: Any, agent: Any, **state: Any) -> Any:  # noqa: ARG001 - Strands gives more than is needed
+            text = await self._run_tool(tool, _conversation_id(agent), agent.messages, tool_use["input"])
+            return {"toolUseId": tool_use["toolUseId"], "status": "success", "content": [{"text": text}]}
+
+        spec: Any = {
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": {"json": tool.parameters},
+        }
+        return PythonAgentTool(tool.name, spec, answer)
 
     def _own_conversation(self) -> str | None:
         """Return the id of the conversation if the manager serves one agent."""
