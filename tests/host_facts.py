@@ -177,6 +177,8 @@ async def after_an_overflow(harness: AdapterHarness[M], provider: ScriptedProvid
 
         demand(len(played.rejections) == 1, f"{len(played.rejections)} rejections where there must be one")
         host.demand_compactions(2, ("overflow", "threshold"))
+        overruled = [event.overruled_veto for event in host.finished]
+        demand(overruled[0] == "not now" and not any(overruled[1:]), f"the events name as overruled: {overruled}")
         _demand_words(played, host)
         await _demand_questions(played, host)
 
