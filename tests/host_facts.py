@@ -122,7 +122,7 @@ class Host:
         demand(not failed, f"functions of the host failed: {failed}")
 
 
-def skilled_script(turns: int = 4) -> Script:
+def skilled_script(turns: int = 3) -> Script:
     """Return a session that loads a skill first, and then is several times the window."""
     script = long_script(turns, steps=4, text_chars=6_000)
     first, *others = script.turns
@@ -139,7 +139,7 @@ async def at_the_threshold(
     provider: ScriptedProvider,
     *,
     summarizer: Summarizer | None = None,
-    turns: int = 4,
+    turns: int = 3,
     least: int = 2,
     way: Way | None = None,
 ) -> None:
@@ -188,7 +188,7 @@ async def after_a_restart(harness: AdapterHarness[M], provider: ScriptedProvider
 
     It has no functions: it treats their words as it treats the summary.
     """
-    store, script, until = MemoryStore(), skilled_script(), 3
+    store, script, until = MemoryStore(), skilled_script(4), 3
     first, second = Host(always=ADVICE), Host()
     async with scene(harness, provider, first.controller(store=store), script, "restart") as played:
         await played.play(until=until)
