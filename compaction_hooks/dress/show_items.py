@@ -3,20 +3,23 @@
 1. The summary stays in the list for a store, so that every store and provider can read it.
 2. They are sent as they came. Where the host's messages are the provider's own, they are the first; else behind the system prompt,
    which a client library takes out of the list only if it comes first.
-3. The texts that the summary carries are behind the kept messages, where the view ended at the compaction: no provider's own
-   summary has room for them. Behind OpenAI's items they are in front of the kept messages.
+3. The texts that the summary carries are behind the messages that its compaction kept: in front of them, signed reasoning in them
+   would be behind another beginning. OpenAI binds none: there they are directly behind the items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from compaction_hooks.dress.insert import find_place, insert
+from compaction_hooks.dress.insert import find_place
 from compaction_hooks.dress.request import Behind, Request
+from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, NativeSummary
-from compaction_hooks.native import NativeItems
+from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.carried import find_carried
+from compaction_hooks.view.head import covered_pieces
+from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.references import Made, View
 
 
@@ -31,14 +34,34 @@ def show_items(view: View[M], request: Request[M]) -> View[M]:
     references = [stored if each is summary else each for each in view.references]
     place = 0 if request.format.provider == items.issuer.provider else references.index(stored)
     references.insert(place, made)
-    shown = view.change(references=tuple(references))
+    return view.change(references=tuple(references))
 
-    carried, history = find_carried(record.rendered), request.history
+
+def place_carried(
+    history: History[M],
+    record: CompactionRecord | None,
+    issuer: Issuer | None,
+    list_ancestors: Callable[[CompactionRecord], Sequence[CompactionRecord]],
+) -> tuple[Behind, ...]:
+    """Return the texts that a record carries, at the place behind its items; none if the view has its summary, or has neither.
+
+    Args:
+        list_ancestors: Returns the record and those that it follows, oldest first: later ones may only have cleared results.
+    """
+    items = record.native_for(issuer) if record is not None else None
+    if record is None or items is None or not covered_pieces(history, record.covered_runs):
+        return ()
+    carried = find_carried(record.rendered)
     if not carried:
-        return shown
-    is_in_front = items.issuer.provider.startswith("openai")
-    run = record.covered_runs if is_in_front else min(record.seen_runs, history.run_count)
-    return insert(shown, request._replace(behind=(Behind(find_place(history, run, record.covered_runs), carried),)))
+        return ()
+
+    if items.issuer.provider.startswith("openai"):
+        run = record.covered_runs
+    else:
+        head = record.rendered, record.covered_runs
+        made = next(each for each in list_ancestors(record) if (each.rendered, each.covered_runs) == head)
+        run = min(made.seen_runs, history.run_count)
+    return (Behind(find_place(history, run, record.covered_runs), carried),)
 
 
 def _estimate_items(items: NativeItems, format: Format[M], estimate: Callable[[Message], int]) -> int:

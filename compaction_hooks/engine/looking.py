@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from compaction_hooks.dress import Request, dress
+from compaction_hooks.dress.show_items import place_carried
 from compaction_hooks.engine.call import Call, budget_for
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.measuring import find_calibration, learn_from_embedded_usage, measure_view
@@ -106,7 +107,13 @@ def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> S
         seconds_since_last_call=call.seconds_since_last_call,
         user_pins=dict(conversation.records.user_pins),
         has_recall=conversation.has_recall,
-        dress=partial(_dress_new, reading, conversation.format, conversation.estimator.estimate_message_tokens),
+        dress=partial(
+            _dress_new,
+            reading,
+            conversation.format,
+            conversation.estimator.estimate_message_tokens,
+            conversation.records.list_ancestors,
+        ),
         joins_rows=call.settings.merge_user_messages or (reading.is_changed and needs_merging(conversation.format)),
         may_be_shortened=call.may_be_shortened,
     )
@@ -116,6 +123,7 @@ def _dress_new(
     reading: Reading[M],
     format: Format[M],
     estimate: Callable[[Message], int],
+    list_ancestors: Callable[[CompactionRecord], Sequence[CompactionRecord]],
     view: View[M],
     record: CompactionRecord,
     stale: StaleRuns,
@@ -131,6 +139,7 @@ def _dress_new(
         stale,
         unread,
         reading.issuer,
+        behind=place_carried(reading.history, record, reading.issuer, list_ancestors),
         earlier=reading.view,
     )
     return dress(view, request)
@@ -157,7 +166,8 @@ def _make_view(
     start = conversation.find_native_start(history, model)
     large = conversation.find_large(history, record, settings)
     estimate = conversation.estimator.estimate_message_tokens
-    behind = conversation.pressure.find(history, record)
+    carried = place_carried(history, record, issuer, conversation.records.list_ancestors)
+    behind = (*carried, *conversation.pressure.find(history, record))
     if not is_bound:
         seen_runs = record.seen_runs if record is not None else 0
         unread = find_unread(history, min(seen_runs, history.run_count), model, format.provider)

@@ -90,9 +90,8 @@ class Views(Generic[M]):
         if dressed is None or not dressed.is_of(history, dressed_of):
             earlier = dressed.view if dressed is not None and dressed.log is history.log else None
             view = dress(plain, request._replace(earlier=earlier))
-            # While one of these runs is the last, it may get more messages; behind the last seen one may be a text of ours.
-            seen_runs = record.seen_runs if record and request.items else 0
-            is_settled = max(request.stale.end, request.unread.end, seen_runs) < history.run_count
+            # While one of these runs is the last, it may get more messages.
+            is_settled = max(request.stale.end, request.unread.end) < history.run_count
             dressed = self._dressed = _KnownView(view, history.log, dressed_of, history.piece_count, is_settled)
             self.unpinned = find_unpinned_runs(history, view)
         return dressed.view

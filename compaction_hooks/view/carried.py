@@ -22,8 +22,11 @@ LEAST_CARRIED_CHARS: Final = 200
 MOST_CHARS_PER_TOKEN: Final = 40
 """No text has more: of a longer one, only so much is looked at."""
 _BLOCK: Final = re.compile(
-    r"""(?:\n\n)?<carried (name="[^"\n]*"|call='[^\n]*?')(?: handle="([^"\n]*)")?>\n(.*?)\n</carried>""", re.DOTALL
+    r"""(?:\n\n)?<carried (name="[^"\n]*"|call='[^\n]{0,99}?')(?: handle="([^"\n]*)")?>\n"""
+    r"""((?:(?!\n</carried>|<carried ).)*+)\n</carried>""",
+    re.DOTALL,
 )
+"""A text in its tags. No text has an opening tag that is not escaped: so each character is looked at once."""
 
 logger = logging.getLogger("compaction_hooks")
 

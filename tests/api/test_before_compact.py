@@ -5,10 +5,12 @@
 
 import asyncio
 import base64
+import contextlib
 import itertools
+import random
 import threading
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from compaction_hooks import (
     CompactionSettings,
     CompactionSkipped,
     ConfigurationError,
+    ContextOverflowError,
     HostCallFailed,
     Message,
     SummaryRequest,
@@ -33,9 +36,9 @@ from compaction_hooks import (
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.messages import Media, Text
 from compaction_hooks.stores import MemoryStore
-from compaction_hooks.strategies import DropOldest
+from compaction_hooks.strategies import ClearToolResults, DropOldest, ShortenParts, Summarize
 from compaction_hooks.tokens import CharacterEstimator
-from tests.cases import crossed, folded
+from tests.cases import crossed, folded, sampled
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -165,6 +168,13 @@ def media(hooks: CompactionController[Any], messages: list[Any], dialect: Dialec
     hooks.recover_sync(error, [shown, answer, *messages[-1:]])
 
 
+def models_tool(hooks: CompactionController[Any], messages: list[Any], dialect: Dialect) -> None:
+    hooks.transform_context_sync(messages[:-8])
+    hooks.compact_tool(min_fraction=0)(focus="the parser")
+    hooks.transform_context_sync(messages[:-8])
+    hooks.transform_context_sync(messages[:-8])
+
+
 def clearing(hooks: CompactionController[Any], messages: list[Any], dialect: Dialect) -> None:
     hooks.transform_context_sync(messages)
 
@@ -179,6 +189,7 @@ PATHS: dict[Way, tuple[CompactionReason, list[Chat], tuple[str, ...]]] = {
     by_hand: (CompactionReason.MANUAL, [*HOT, user("go on")], ("summarize",)),
     preview_adopted: (CompactionReason.MANUAL, [*HOT, user("go on")], ("summarize",)),
     media: (CompactionReason.OVERFLOW, [user("go on")], ("leave out media",)),
+    models_tool: (CompactionReason.TOOL, [*HOT, user("go on")], ("summarize",)),
     clearing: (CompactionReason.THRESHOLD, WORK, ("clear results",)),
 }
 
@@ -206,6 +217,52 @@ def test_every_path_asks_once_and_the_plan_is_no_smaller_than_what_is_done(path:
     assert (plan.tokens_before, plan.compacted_messages) == (done.tokens_before, done.compacted_messages)
     assert plan.tokens_after >= done.tokens_after > 0.8 * plan.tokens_after, (plan, done)
     assert done.overruled_veto == ""
+
+
+FAILING = Scripted(ValueError("no"))
+WRITERS_OF_RUNS = (None, largest_summary, Scripted(), FAILING)
+STRATEGIES: tuple[Sequence[Any], ...] = (
+    CompactionSettings().effective_strategies,
+    [Summarize()],
+    [ClearToolResults(protect_tokens=0, minimum_gain_tokens=0), Summarize(), ShortenParts()],
+    [ShortenParts()],
+    [DropOldest()],
+)
+
+
+@pytest.mark.parametrize("seed", sampled(range(60), 6))
+def test_each_compaction_of_a_run_is_asked_about_before_whatever_its_sizes(seed: int) -> None:
+    choose, host, events = random.Random(seed), Host(), list[CompactionEvent]()
+    writer = choose.choice(WRITERS_OF_RUNS)
+    hooks = controller(
+        choose.choice((2_048, 4_096, 8_192)),
+        summarizer=writer,
+        settings=CompactionSettings(strategies=choose.choice(STRATEGIES)),
+        events=events,
+        before_compact=host,
+    )
+    messages = [system(prose(choose.choice((10, 10, 500))))]
+    for turn in range(12):
+        messages += [user(f"Step {turn}. {prose(choose.choice((5, 50, 400)))}")]
+        messages += steps(choose.randrange(4), choose.choice((20, 200, 800, 2_500)), first=10 * turn)
+        messages += [assistant(f"Done. {prose(choose.choice((5, 100, 700)))}")]
+        with contextlib.suppress(ContextOverflowError, TooLongError):
+            match choose.randrange(6):
+                case 0:
+                    hooks.compact_sync(messages)
+                case 1:
+                    hooks.recover_sync(TooLongError(2_100, 2_048), messages)
+                case _:
+                    hooks.transform_context_sync(messages)
+
+        finished = [event for event in events if isinstance(event, CompactionFinished)]
+        assert len(finished) <= len(host.plans) <= 1
+        for plan, done in zip(host.plans, finished, strict=False):
+            assert plan.steps
+            assert plan.reason == done.reason
+            assert done.used_fallback or done.tokens_after <= 1.1 * plan.tokens_after, (plan, done)
+        events.clear()
+        host.plans.clear()
 
 
 # -- a veto

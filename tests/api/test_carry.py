@@ -232,6 +232,25 @@ def test_a_text_is_word_for_word_in_the_view_behind_each_of_ten_compactions(
     assert not [prompt for prompt in prompts if SKILL in prompt or "<carried" in prompt]
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "responses"])
+def test_a_text_behind_items_stays_at_its_place_when_results_are_cleared(dialect: str) -> None:
+    """In another worker too, and until the next compaction that makes items."""
+    life = Life(DIALECTS[dialect], WRITERS["items"](DIALECTS[dialect]))
+    clearing = CompactionSettings(tool_rules={"read_file": "first"})
+    life.open(carry, clearing)
+    for _ in range(3):
+        view = by_hand(life)
+        place = [SKILL in text for text in life.texts_of(view)].index(True)
+        assert place == (1 if dialect == "responses" else len(view) - 1)
+        while "cleared" not in texts(view):
+            life.grow()
+            view = life.session.transform_context_sync(life.messages)
+        assert life.session.history()[-1].usage is None
+        assert [SKILL in text for text in life.texts_of(view)].index(True) == place
+        life.open(carry, clearing)
+        assert life.session.transform_context_sync(life.messages) == view
+
+
 # -- what a function may answer
 
 
