@@ -122,7 +122,7 @@ class Host:
         demand(not failed, f"functions of the host failed: {failed}")
 
 
-def skilled_script(turns: int = 4) -> Script:
+def skilled_script(turns: int = 3) -> Script:
     """Return a session that loads a skill first, and then is several times the window."""
     script = long_script(turns, steps=4, text_chars=6_000)
     first, *others = script.turns
@@ -139,7 +139,7 @@ async def at_the_threshold(
     provider: ScriptedProvider,
     *,
     summarizer: Summarizer | None = None,
-    turns: int = 4,
+    turns: int = 3,
     least: int = 2,
     way: Way | None = None,
 ) -> None:
@@ -177,6 +177,8 @@ async def after_an_overflow(harness: AdapterHarness[M], provider: ScriptedProvid
 
         demand(len(played.rejections) == 1, f"{len(played.rejections)} rejections where there must be one")
         host.demand_compactions(2, ("overflow", "threshold"))
+        overruled = [event.overruled_veto for event in host.finished]
+        demand(overruled[0] == "not now" and not any(overruled[1:]), f"the events name as overruled: {overruled}")
         _demand_words(played, host)
         await _demand_questions(played, host)
 
@@ -186,7 +188,7 @@ async def after_a_restart(harness: AdapterHarness[M], provider: ScriptedProvider
 
     It has no functions: it treats their words as it treats the summary.
     """
-    store, script, until = MemoryStore(), skilled_script(), 3
+    store, script, until = MemoryStore(), skilled_script(4), 3
     first, second = Host(always=ADVICE), Host()
     async with scene(harness, provider, first.controller(store=store), script, "restart") as played:
         await played.play(until=until)
@@ -218,7 +220,7 @@ async def in_one_conversation(harness: AdapterHarness[M], provider: ScriptedProv
         host.watch(played)
         await played.play(until=1)
         before = len(host.finished)
-        functions = {"carry": host.carry, "before_compact": host.before_compact}
+        functions: Any = {"carry": host.carry, "before_compact": host.before_compact}
         controller.session(played.host.session_id, notice=NOTICE, **functions)
         await played.play()
 

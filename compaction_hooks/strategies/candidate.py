@@ -27,7 +27,7 @@ from compaction_hooks.view.parts import (
 )
 from compaction_hooks.view.reasoning import newest_reasoning
 from compaction_hooks.view.record import CompactionRecord, ParentSummary, StaleRuns, record_id
-from compaction_hooks.view.references import View
+from compaction_hooks.view.references import Made, View
 from compaction_hooks.view.snapshot import Snapshot
 from compaction_hooks.view.texts import PROMPT_VERSION
 from compaction_hooks.view.view_of import view_of
@@ -297,10 +297,16 @@ def broken_rule(snapshot: Snapshot[M], candidate: Candidate[M]) -> str | None:
     if not problems(after, provider, stale=stale):
         return None
 
-    broken = worsened(snapshot.neutral_view(snapshot.view), after, provider, stale=stale)
+    broken = worsened(snapshot.neutral_view(_without_inserted(snapshot.view)), after, provider, stale=stale)
     if needs_merging(snapshot.format):  # messages of one speaker in a row are sent as one
         broken = [one for one in broken if one.rule != "role_repeated"]
     return f"invalid: {broken[0].rule}" if broken else None
+
+
+def _without_inserted(view: View[M]) -> View[M]:
+    """Return a view without texts of ours behind a run: a candidate has none, and they begin a turn for the provider."""
+    kept = (each for each in view.references if not isinstance(each, Made) or each.only != "request")
+    return view.change(references=tuple(kept))
 
 
 def _only_shortens(snapshot: Snapshot[M], view: View[M]) -> bool:

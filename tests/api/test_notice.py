@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from itertools import count, pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -43,10 +44,11 @@ from tests.conversations import (
     tool,
     user,
 )
-from tests.dialects import BEDROCK, DIALECTS, Dialect
+from tests.dialects import BEDROCK, DIALECTS, GEMINI, Dialect
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, Run
 
 WORD = "Write down now what you need."
+WHOLE = CompactionSettings(clear_tool_results=False)
 NOTE = Message(role="user", parts=(Text(WORD),))
 NEAR = [system(), user("Port the parser."), *steps(12)]
 """Above 80 % of the threshold of a window of 8,192 tokens, and below it."""
@@ -117,6 +119,18 @@ def test_the_model_is_told_once_for_each_filling_and_no_byte_before_or_behind_it
         assert not counts[-1] or WORD in json.dumps(views[counts.index(1)][-1])
         for before, after in pairwise(views):
             assert json.dumps(after).startswith(json.dumps(before)[:-1])
+
+
+def test_a_turn_that_it_divides_is_compacted_all_the_same() -> None:
+    """Gemini asks for signatures from the user's last words on: the view without the notice has more calls that lack one."""
+    events: list[CompactionEvent] = []
+    hooks: Controller = controller(events=events, format=GEMINI.format, settings=WHOLE, notice=WORD)
+    said = [Message(role="user", parts=(Text("Read all parts."),))]
+    for number in range(40):
+        hooks.transform_context_sync(GEMINI.write(said))
+        said += neutral_step(number)[:3]
+    kinds = [type(event).__name__ for event in events]
+    assert kinds[:6] == ["ContextPressure", "CompactionStarted", "CompactionFinished"] * 2
 
 
 def test_it_is_gone_with_the_compaction_and_its_place_does_not_come_back_with_an_undo() -> None:
@@ -377,7 +391,7 @@ def test_without_the_notice_a_view_is_that_of_the_record_and_it_stays_at_its_pla
 class Told(Run):
     """An agent on a model that binds its reasoning, which is told before each compaction."""
 
-    notice = True
+    keywords = MappingProxyType({"notice": True})
     told = 0
 
     def _reason(self, view: list[Any], model: str, options: Any) -> list[Any]:
