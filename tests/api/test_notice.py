@@ -45,6 +45,8 @@ from tests.conversations import (
     user,
 )
 from tests.dialects import BEDROCK, DIALECTS, Dialect
+from tests.native_runs import KINDS as NATIVE
+from tests.native_runs import NativeRun
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, Run
 
 WORD = "Write down now what you need."
@@ -426,3 +428,17 @@ def test_a_process_that_begins_behind_it_sends_a_view_that_is_accepted(model: st
     run.step(model)
     assert len(run.signer.refusals) <= refusals
     assert run.told
+
+
+@folded("kind", {kind.__name__: kind for kind in NATIVE})
+def test_the_providers_own_compactions_go_on_as_without_it(kind: type[NativeRun]) -> None:
+    told = 0
+    for seed in range(4):
+        run = kind(seed)
+        run.keywords, run.window = {"notice": WORD}, 7_000
+        run.restart()
+        for _ in range(24):
+            run.steps(1)
+            told += written(run.session.transform_context_sync(run.messages, model=run.model))
+        assert run.faults == [], seed
+    assert told or kind is NATIVE[0]  # whose provider compacts before the context is nearly full
