@@ -161,6 +161,14 @@ def test_it_stays_while_the_list_has_what_is_before_it(change: Callable[[list[Ch
     assert len(events) == 1
 
 
+def test_a_host_that_stores_what_was_sent_has_it_once() -> None:
+    hooks, messages = controller(notice=WORD), list[Chat]()
+    stored = fill(hooks, messages)
+    for number in (40, 41):
+        stored = [*stored, *step(number, 20)]
+        assert hooks.transform_context_sync(stored) is stored
+
+
 def test_a_list_that_went_back_is_filled_again() -> None:
     events: list[CompactionEvent] = []
     hooks, messages = controller(notice=WORD, events=events), list[Chat]()

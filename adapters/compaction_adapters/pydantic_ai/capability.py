@@ -108,8 +108,8 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         recall: Whether the agent gets a tool by which the model reads again what its views leave out. Not with `persist`, which
             leaves the run no other messages.
         id: Part of the names of durable operations, so it must not change while workflows run.
-        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, and `summary_prompt`. Runs
-            emit the events as `CompactionStatusEvent` too.
+        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, `summary_prompt` and
+            `notice`. Runs emit the events as `CompactionStatusEvent` too.
 
     Raises:
         ConfigurationError: both a controller and keywords are given, the summarizer cannot write text, or two arguments contradict
