@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionSettings
@@ -33,10 +34,10 @@ class Agent:
 
     Attributes:
         kept_by_dropping_all: Number of answers in requests that would have had their reasoning if every compaction dropped all.
-        notice: Whether the model is told before a compaction.
+        keywords: More keywords of the controller.
     """
 
-    notice = False
+    keywords: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, settings: CompactionSettings | None = None) -> None:
         self.signer = Signer(redacted_every=3)
@@ -53,8 +54,8 @@ class Agent:
             context_window=window,
             settings=self.settings,
             store=self.store,
-            notice=self.notice,
             on_event=lambda event: self.events.append(event) if isinstance(event, CompactionFinished) else None,
+            **self.keywords,
         )
         self.session = hooks.session(session)
 

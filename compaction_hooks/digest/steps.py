@@ -65,7 +65,8 @@ _WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
 _EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
 _SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _NO_STEP = re.compile(
-    rf"think$|{RECALL_TOOL}$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$|(?:enter|exit)_?plan",
+    rf"think$|{RECALL_TOOL}$|compact_context$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$"
+    r"|(?:enter|exit)_?plan",
     re.IGNORECASE,
 )
 # fmt: off

@@ -23,6 +23,7 @@ from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
+from compaction_hooks.engine.host_answers import HostAnswers
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.planning import plan_compaction, plan_without_media, propose_without_media
@@ -30,15 +31,14 @@ from compaction_hooks.engine.records import warn_if_paid_again
 from compaction_hooks.engine.result import CompactionOutcome, CompactionResult
 from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
-from compaction_hooks.events import CompactionEvent, CompactionFailed, CompactionSkipped
+from compaction_hooks.events import CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.history import Request
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
-from compaction_hooks.runtime.tellers import Asking, ask_advice, ask_carry
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
-from compaction_hooks.telling import CarryRequest, CompactionPlan, Told, write_facts
+from compaction_hooks.telling import CompactionPlan, Told
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, Budget
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.record import CompactionRecord
@@ -67,10 +67,15 @@ class Attempt(Generic[M]):
         self._has_waited = False
         self._fallback_reason = ""
         self._spent: Usage | None = None
-        self.told = order.told
-        """What the host told, also for the attempt that repeats this one; None: it was not asked."""
-        self.advice = order.advice
-        """What the host advised, likewise."""
+        self.answers = order.answers or HostAnswers(
+            conversation.id,
+            (call.shared.tellers, conversation.tellers),
+            call.settings.host_timeout_seconds,
+            order.reason,
+            order.focus,
+            is_preview=order.is_preview,
+        )
+        """The host's answers, also for the attempt that repeats this one."""
         self.last_sent: LastSent[M] | None = None
         """The view for the caller of `run` to send, set when it ends."""
         self.is_outdated = False
@@ -87,7 +92,7 @@ class Attempt(Generic[M]):
             keep_tokens=keep,
             at="",
             tool_rules=self._call.settings.result_rules,
-            told=Told(kept_tools=self._call.settings.kept_tools),
+            told=Told(kept_tools=self._call.settings.kept_tools, sections=order.sections),
             limit_bytes=order.limit_bytes,
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
@@ -144,9 +149,8 @@ class Attempt(Generic[M]):
         )
 
     def _goal_at(self, start: Instant) -> Goal[M]:
-        """Return the goal of the first strategy, with the sections of the order and the facts that the host advised."""
-        facts = write_facts(self.advice.facts, self._snapshot.estimator.estimate_tokens) if self.advice else ""
-        told = self._aim.told._replace(sections=(*self._order.sections, *filter(None, [facts])))
+        """Return the goal of the first strategy, with the answers of the host so far."""
+        told = self.answers.add_to(self._aim.told, self._snapshot)
         return replace(self._aim, at=start.utc.strftime("%Y-%m-%dT%H:%M:%SZ"), told=told)
 
     def _adopt(self, record: CompactionRecord) -> Candidate[M] | None:
@@ -196,10 +200,11 @@ class Attempt(Generic[M]):
     ) -> Flow[Candidate[M] | CompactionResult[M] | None]:
         """Request the summary for a strategy; return its candidate, or the result that ends the attempt."""
         self._has_waited = True
-        told_goal = yield from self._ask_host(goal)
-        if told_goal is None:
-            return (yield from self.run(start))
-        goal = told_goal
+        if self.answers.lacks_texts:
+            yield from self.answers.ask_texts(self._snapshot, self._call.messages, self._conversation.running)
+            if self._begins_anew():
+                return (yield from self.run(start))
+            goal = replace(goal, told=self.answers.add_to(self._aim.told, self._snapshot))
 
         plan: SummaryPlan | None = yield Work(partial(strategy.propose, self._snapshot, goal))
         if plan is None:
@@ -226,7 +231,7 @@ class Attempt(Generic[M]):
                 else None
             )
 
-        asked = self._snapshot, self._budget, self._call, plan, self._focus
+        asked = self._snapshot, self._budget, self._call, plan, self.answers.focus
         answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
@@ -240,48 +245,22 @@ class Attempt(Generic[M]):
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
 
-    def _ask_host(self, goal: Goal[M]) -> Flow[Goal[M] | None]:
-        """Return the goal with the answers of the host's functions; None if the list is another one now: begin anew."""
-        conversation = self._conversation
-        if self.told is None:
-            asking = self._begin_asking()
-            if not any(tellers.carry for tellers in asking.all_tellers):
-                return goal
-            request = CarryRequest(
-                session_id=conversation.id,
-                reason=self._order.reason,
-                model=self._snapshot.model,
-                messages=tuple(self._call.messages),
-            )
-            self.told, failures = yield from ask_carry(asking, request, goal.told)
-            yield from self._report_failures(failures)
-            if self._begins_anew():
-                return None
-        return replace(goal, told=self.told._replace(sections=goal.told.sections))
-
     def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
         """Ask the host before a compaction that would change the view; return the result of a veto, or None."""
-        asked_at, asking = self._snapshot, self._begin_asking()
-        if self.advice is None and any(tellers.before_compact for tellers in asking.all_tellers):
+        asked_at, answers = self._snapshot, self.answers
+        if answers.lacks_advice:
             self._has_waited = True
             plan: CompactionPlan | None = yield Work(partial(self.make_plan, start))
             if plan is None:
                 return None
-            self.advice, failures = yield from ask_advice(asking, plan)
-            yield from self._report_failures(failures)
+            yield from answers.ask_advice(plan, self._conversation.running)
             self._begins_anew()
 
-        if self.advice is None or not self.advice.veto or self._is_overruled:
+        if not answers.veto or answers.overrules(self._snapshot):
             return None
         if not self._is_manual:
             self._cooldown.veto = Request.of(asked_at.history)
-        return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {self.advice.veto}"))
-
-    def _report_failures(self, failures: Sequence[CompactionEvent]) -> Flow[None]:
-        for event in failures:
-            logger.warning("%s", event)
-            if not self._order.is_preview:
-                yield Emit(event)
+        return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {answers.veto}"))
 
     def _begins_anew(self) -> bool:
         """Begin with the list as it is now, if it changed while the host was asked; return whether it did."""
@@ -289,24 +268,6 @@ class Attempt(Generic[M]):
         if not is_same:
             self._begin(self._take_snapshot())
         return not is_same
-
-    @property
-    def _is_overruled(self) -> bool:
-        """Whether a veto does not count: the view was refused, or is so large that it would be. One by hand may be put off."""
-        is_too_large = self._snapshot.exceeds_input_limit and not self._is_manual
-        return is_too_large or self._order.reason is CompactionReason.OVERFLOW
-
-    @property
-    def _focus(self) -> str | None:
-        """The subject of the summary: that of a call by hand, else the host's advice, else that of the order."""
-        advised = self.advice.focus if self.advice else None
-        return (self._order.focus or advised) if self._is_manual else (advised or self._order.focus)
-
-    def _begin_asking(self) -> Asking:
-        """Return what every question to the host's functions has."""
-        conversation = self._conversation
-        all_tellers = (self._call.shared.tellers, conversation.tellers)
-        return Asking(conversation.id, all_tellers, self._call.settings.host_timeout_seconds, conversation.running)
 
     def _without_large_items(self, candidate: Candidate[M] | None) -> Candidate[M] | None:
         """Return a candidate without its native items if these make it too large."""
@@ -389,7 +350,7 @@ class Attempt(Generic[M]):
             seconds=end.seconds_since(start),
             usage=self._spent,
             fallback_reason=self._fallback_reason,
-            overruled_veto=(self.advice.veto if self.advice else None) or "",
+            overruled_veto=self.answers.veto,
         )
         logger.info("%s", event)
         yield Emit(event)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
+from compaction_hooks.engine.host_answers import HostAnswers
 from compaction_hooks.messages import M
 from compaction_hooks.native import Issuer
 from compaction_hooks.runtime.tellers import Tellers
 from compaction_hooks.settings import CompactionSettings
 from compaction_hooks.strategies.cut import turns_tokens
-from compaction_hooks.telling import Advice, Told
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO, Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.windows import Windows
@@ -99,7 +99,7 @@ class Order(NamedTuple):
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
         sections: Sections at the end of the summary that come with the order.
-        told, advice: The answers of the host; None: it was not asked yet.
+        answers: The answers of the host to the attempt that this one repeats; None: this is the first one.
     """
 
     reason: CompactionReason
@@ -115,8 +115,7 @@ class Order(NamedTuple):
     previewed: CompactionRecord | None = None
     due: Due | None = None
     sections: tuple[str, ...] = ()
-    told: Told | None = None
-    advice: Advice | None = None
+    answers: HostAnswers | None = None
 
     def keep_tokens(self, snapshot: Snapshot[Any], budget: Budget) -> int:
         """Return the recent tokens to keep. After an overflow the context is larger than estimated: a part of it at most."""

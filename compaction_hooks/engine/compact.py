@@ -91,7 +91,7 @@ def run_compaction(
     attempt, result = yield from _run_attempt(conversation, call, order)
     for may_ask in (True, False):
         if attempt.is_outdated:
-            again = order._replace(may_ask=order.may_ask and may_ask, told=attempt.told, advice=attempt.advice)
+            again = order._replace(may_ask=order.may_ask and may_ask, answers=attempt.answers)
             attempt, result = yield from _run_attempt(conversation, call, again)
     return attempt, result
 

@@ -46,14 +46,12 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
     # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
     while True:
         snapshot, is_fresh = yield from _take_informed_snapshot(conversation, call, is_fresh=is_fresh)
-        reason, due = _find_reason(conversation, snapshot, call)
-        only_media = reason is None and _exceeds_byte_limit(conversation, snapshot)
-        if only_media:
-            reason = CompactionReason.OVERFLOW
-        if reason is None:
+        order = _find_order(conversation, snapshot, call)
+        if order is None:
             snapshot = yield from _tell_pressure(conversation, call, snapshot)
             return (yield from send_view(conversation, call, snapshot))
 
+        reason = order.reason
         if reason in _LEFT_TO_SERVER and call.server_compaction:
             yield from _leave_to_server(conversation, snapshot, reason, call.server_compaction)
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
@@ -73,7 +71,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
         running = conversation.running
         if running is not None and may_wait:
             end: Outcome = yield Wait(running)
-            if end == "asking":  # a function of the host that this compaction asks
+            if end == "asking":
                 return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
             may_ask = may_ask and end != "failed"
             may_wait = running.done.done()
@@ -84,8 +82,8 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             is_fresh = yield from sync_store(conversation, before_paying=True)
             continue
 
-        order = Order(reason=reason, may_ask=may_ask, due=due, only_media=only_media)
-        attempt, result = yield from run_compaction(conversation, call, _with_tool_order(conversation, order))
+        order = _with_tool_order(conversation, order._replace(may_ask=may_ask))
+        attempt, result = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
         if result.outcome is not CompactionOutcome.ABORTED:
             conversation.tool_orders.end()
@@ -148,29 +146,35 @@ def _take_informed_snapshot(
         is_fresh = yield from sync_store(conversation, before_paying=True)
 
 
-def _find_reason(
-    conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]
-) -> tuple[CompactionReason | None, Due | None]:
-    """Return why a compaction is due, or None, with the trigger's answer."""
+def _find_order(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]) -> Order | None:
+    """Return the order of the compaction that is due, or None."""
     settings = call.settings
     if conversation.cooldown.has_overflowed and settings.compact_on_overflow:
-        return CompactionReason.OVERFLOW, None
+        return Order(CompactionReason.OVERFLOW)
     if conversation.tool_orders.find(snapshot) is not None:
-        return CompactionReason.TOOL, None
-    if not settings.auto_compact:
-        return None, None
+        return Order(CompactionReason.TOOL)
+    due = _find_due(conversation, snapshot, call) if settings.auto_compact else None
+    if due is not None:
+        return Order(CompactionReason.THRESHOLD, due=due)
+    if _exceeds_byte_limit(conversation, snapshot):
+        return Order(CompactionReason.OVERFLOW, only_media=True)
+    return None
+
+
+def _find_due(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]) -> Due | None:
+    """Return the answer of the trigger, or None."""
     if snapshot.budget is None:
         _check_trigger(conversation, call)
-        return None, None
+        return None
 
-    due = settings.effective_trigger.due(snapshot)
+    due = call.settings.effective_trigger.due(snapshot)
     sizes, answer = (snapshot.tokens, snapshot.budget.trigger), due.reason if due else "not due"
     logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
 
     # A trigger decides when, not whether the answer has room.
     if due is None and snapshot.exceeds_input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")
-    return (CompactionReason.THRESHOLD if due else None), due
+    return due
 
 
 def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:

@@ -70,8 +70,8 @@ class Asking(NamedTuple):
         return cast("T", answer.value)
 
 
-def ask_carry(asking: Asking, request: CarryRequest, told: Told) -> Flow[tuple[Told, list[CompactionEvent]]]:
-    """Return the answers so far with the texts that come back, and an event for each function that failed: the last texts stay."""
+def ask_carry(asking: Asking, request: CarryRequest) -> Flow[tuple[Told, list[CompactionEvent]]]:
+    """Return the texts that come back, and an event for each function that failed: then the last texts stay."""
     carried: dict[str, Carried] = {}
     failures: list[CompactionEvent] = []
     functions = [tellers.carry for tellers in asking.all_tellers if tellers.carry is not None]
@@ -81,8 +81,7 @@ def ask_carry(asking: Asking, request: CarryRequest, told: Told) -> Flow[tuple[T
             failures.append(answer)
         else:
             carried |= {each.name: each for each in answer}
-    keeps_last = not functions or bool(failures)
-    return told._replace(carried=tuple(carried.values()), keeps_last=keeps_last), failures
+    return Told(tuple(carried.values()), keeps_last=not functions or bool(failures)), failures
 
 
 def ask_advice(asking: Asking, plan: CompactionPlan) -> Flow[tuple[Advice, list[CompactionEvent]]]:

@@ -9,19 +9,19 @@ from typing import NamedTuple
 from compaction_hooks.digest import Facts
 from compaction_hooks.digest import facts as read_facts
 from compaction_hooks.files import FileOperations, file_tags, merge
-from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files, is_failure
-from compaction_hooks.history.digests import canonical_arguments, message_digest, text_digest
+from compaction_hooks.files.operations import MAX_LISTED, CallMade, digest, find_touched_files
+from compaction_hooks.history.digests import message_digest
 from compaction_hooks.history.history import History, is_only_reasoning
-from compaction_hooks.messages import M, Message, NativeSummary, ToolCall, ToolResult, Usage, Value
+from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.carrying import carried_texts
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.view.carried import CARRIED_RATIO, Block, host_block, render_carried, result_block
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
 from compaction_hooks.view.snapshot import Snapshot
-from compaction_hooks.view.texts import HANDLE_DIGITS, RECALL_TOOL, parse_summary, quote_call, render_summary
+from compaction_hooks.view.texts import RECALL_TOOL, parse_summary, quote_call, render_summary
 
 FILE_TAGS_RATIO = 0.2
 """The part of a summary's allowance that the file lists may take."""
@@ -173,7 +173,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
     history, record = snapshot.history, snapshot.record
     covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
-    carried = _render_carried(snapshot, goal, range(covered_runs, history.run_count))
+    carried = carried_texts(snapshot, goal, range(covered_runs, history.run_count))
     frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections, carried=carried)
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
@@ -184,14 +184,10 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
-    if covered.keys() <= {*pinned}:
-        return None
-
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
-        unread, previous = _read_after(readable.piece, covered), readable.text
-    else:
-        unread = _add_unpinned(snapshot, covered, pinned, first)
+        previous = readable.text
+    unread = _find_unread(snapshot, covered, pinned, first)
     if not unread:
         return None
 
@@ -199,10 +195,12 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
     files = merge(_find_known_files(snapshot), touched)
-    tags = file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN))
-    handles = _name_parts(snapshot, calls, range(covered_runs, cut.run), pinned, room=cut.allowance * HANDLES_RATIO)
-    carried = _render_carried(snapshot, goal, range(covered_runs, cut.run), pinned)
-    frame = frame._replace(tags=tags, handles=handles, carried=carried)
+    runs = range(covered_runs, cut.run)
+    frame = frame._replace(
+        tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
+        handles=_name_parts(snapshot, calls, runs, pinned, room=cut.allowance * HANDLES_RATIO),
+        carried=carried_texts(snapshot, goal, runs, pinned),
+    )
 
     return SummaryPlan(
         cut=cut.run,
@@ -222,6 +220,16 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         host_messages=_count_host_messages(snapshot, first, start),
         ends_with_user=history.piece(history.piece_count - 1).message.role == "user",
     )
+
+
+def _find_unread(
+    snapshot: Snapshot[M], covered: dict[int, Message], pinned: Sequence[int], first: int
+) -> dict[int, Message]:
+    """Return what no summary has yet of the covered messages, by piece; none if all of them stay."""
+    if covered.keys() <= {*pinned}:
+        return {}
+    readable = snapshot.readable_native
+    return _add_unpinned(snapshot, covered, pinned, first) if readable is None else _read_after(readable.piece, covered)
 
 
 def _add_unpinned(
@@ -302,36 +310,6 @@ def _name_parts(
             return line
         named.pop()
     return ""
-
-
-def _render_carried(snapshot: Snapshot[M], goal: Goal[M], runs: range, pinned: Sequence[int] = ()) -> str:
-    """Return the texts that come back, in their tags: the host's, and the results of these runs that the tools' rules keep."""
-    told, history, record = goal.told, snapshot.history, snapshot.record
-    results: list[Block] = []
-    if told.kept_tools:
-        for part in list_parts(history, runs, RESULTS, has_recall=snapshot.has_recall):
-            result, call = part.content, part.call
-            if part.tool not in told.kept_tools or part.piece in pinned or call is None:
-                continue
-            if isinstance(result, ToolResult) and not is_failure(result):
-                handle = part.handles.find(part) if part.handles else ""
-                results.append(result_block(_name_call(call), part.text, handle))
-
-    last = record.rendered if record else ""
-    head = find_head_summary(history) if history.has_summary and not last else None
-    if head is not None:  # the summary of a record that is unknown here
-        last = history.piece(head).message.text
-    most = int(goal.budget.target * CARRIED_RATIO / snapshot.ratio)
-    texts = [host_block(each.name, each.text, each.max_tokens) for each in told.carried]
-    size = snapshot.estimator.estimate_tokens
-    return render_carried(texts, results, last, most, size, keeps_last=told.keeps_last)
-
-
-def _name_call(call: ToolCall) -> str:
-    """Return a call in one line, with a digest of its arguments if the line has not all of them."""
-    quoted = quote_call(call)
-    all_of_it = text_digest(canonical_arguments(call.arguments))[:HANDLE_DIGITS]
-    return f"{quoted} {all_of_it}" if quoted.endswith("…") else quoted
 
 
 def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Message]:

@@ -18,7 +18,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
 
-from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted, Message
+from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted, ContextPressure, Message
 from compaction_hooks.errors import ConfigurationError
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.tokens import CharacterEstimator
@@ -68,8 +68,9 @@ async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: S
     assert result.usage.requests == len(side.requests)
     assert result.usage.input_tokens == sum(request.input_tokens for request in side.requests)
 
-    assert [type(event) for event in events] == [CompactionStarted, CompactionFinished]
-    started, finished = heard
+    assert [type(event) for event in events][:3] == [ContextPressure, CompactionStarted, CompactionFinished]
+    near, started, finished = heard[:3]
+    assert (near.stage, near.reason) == ("near", "threshold")
     assert (started.stage, started.reason, started.session_id) == ("started", "threshold", "c")
     assert finished.stage == "finished"
     assert finished.tokens_before == started.tokens > finished.tokens

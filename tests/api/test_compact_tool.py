@@ -303,6 +303,18 @@ def test_an_order_with_a_compaction_that_is_due_makes_one() -> None:
         assert [request.focus for request in summarizer.requests] == ["the tables"]
 
 
+def test_the_call_of_the_tool_is_no_step_of_a_later_summary() -> None:
+    """Its answer tells of a step that is over; the note stays."""
+    session = controller().session("thread")
+    messages = [*asked(session, TASK, note=NOTE), *steps(3, first=30)]
+    session.transform_context_sync(messages)
+    record = session.compact_sync(messages, keep_recent_tokens=300).record
+    assert record is not None
+    assert CompactTool.name not in record.summary
+    assert "Your next step" not in record.summary
+    assert NOTE in record.summary
+
+
 def test_a_long_note_is_shortened_in_its_middle() -> None:
     session = summarizing(Scripted("- one")).session("thread")
     view = session.transform_context_sync(asked(session, TASK, note=f"First door. {prose(3_000)} Last door."))

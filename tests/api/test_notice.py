@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from itertools import count, pairwise
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -390,7 +391,7 @@ def test_without_the_notice_a_view_is_that_of_the_record_and_it_stays_at_its_pla
 class Told(Run):
     """An agent on a model that binds its reasoning, which is told before each compaction."""
 
-    notice = True
+    keywords = MappingProxyType({"notice": True})
     told = 0
 
     def _reason(self, view: list[Any], model: str, options: Any) -> list[Any]:
