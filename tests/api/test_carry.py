@@ -251,6 +251,21 @@ def test_a_text_behind_items_stays_at_its_place_when_results_are_cleared(dialect
         assert life.session.transform_context_sync(life.messages) == view
 
 
+def test_a_text_behind_items_does_not_move_with_a_list_that_went_back() -> None:
+    """Reasoning that Anthropic signs for the new answers stays behind the same beginning."""
+    life = Life(ANTHROPIC, WRITERS["items"](ANTHROPIC))
+    by_hand(life)
+    life.messages = life.messages[:-4]
+    life.view = life.session.transform_context_sync(life.messages)
+    for text in ("No: the lexer.", "Which one?"):
+        role = "user" if text.startswith("No") else "assistant"
+        life.messages = [*life.messages, *ANTHROPIC.write([Message(role=role, parts=(Text(text),))])]
+        view = life.session.transform_context_sync(life.messages)
+        assert view[: len(life.view)] == life.view
+        life.view = view
+    assert sum(SKILL in text for text in life.texts_of(life.view)) == 1
+
+
 # -- what a function may answer
 
 
