@@ -255,11 +255,10 @@ def test_a_text_behind_items_does_not_move_with_a_list_that_went_back() -> None:
     """Reasoning that Anthropic signs for the new answers stays behind the same beginning."""
     life = Life(ANTHROPIC, WRITERS["items"](ANTHROPIC))
     by_hand(life)
-    life.messages = life.messages[:-4]
+    life.messages = life.messages[:-3]
     life.view = life.session.transform_context_sync(life.messages)
-    for text in ("No: the lexer.", "Which one?"):
-        role = "user" if text.startswith("No") else "assistant"
-        life.messages = [*life.messages, *ANTHROPIC.write([Message(role=role, parts=(Text(text),))])]
+    for said in (Message(role="assistant", parts=(Text("Why?"),)), Message(role="user", parts=(Text("The lexer."),))):
+        life.messages = [*life.messages, *ANTHROPIC.write([said])]
         view = life.session.transform_context_sync(life.messages)
         assert view[: len(life.view)] == life.view
         life.view = view
