@@ -314,7 +314,7 @@ def hanging(_: CarryRequest) -> Any:
 
 
 def answering(*carried: Any) -> Function:
-    return lambda _: [Carried(*cast("tuple[Any, ...]", each)) if isinstance(each, tuple) else each for each in carried]
+    return lambda _: [each if isinstance(each, str) else Carried(*each) for each in carried]
 
 
 FAULTS: dict[str, tuple[Function, str]] = {
