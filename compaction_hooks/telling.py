@@ -3,6 +3,7 @@
 1. A function is asked once for a compaction, also for the attempts that repeat it; its answers are one value, `Told`.
 2. What it answers is checked where it is asked (`runtime/tellers.py`): here all is of the right type.
 3. A further function is a field of `Tellers`, its question and its answer are types here, and what it told is a field of `Told`.
+4. Texts that come back are behind the summary in its message, also in the record: without an answer they are read from there.
 """
 
 from __future__ import annotations
