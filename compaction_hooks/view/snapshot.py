@@ -22,7 +22,7 @@ from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import Beginning, Dressed, Kept, View
 from compaction_hooks.view.texts import parse_summary
-from compaction_hooks.view.view_of import view_until
+from compaction_hooks.view.view_of import view_until, without_texts_of_ours
 from compaction_hooks.view.write import write, write_kept
 
 
@@ -412,9 +412,14 @@ class Snapshot(NamedTuple, Generic[M]):
         return shown + [piece.message for piece in self.history.pieces(self.history.first_piece(view.tail_start))]
 
     def write_before(self, run: int) -> list[M]:
-        """Return the messages of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
+        """Return the messages of the view before a run that it keeps: of a message that the run begins in, the pieces before.
+
+        Without texts of ours that are no one's words, unless the model binds reasoning to them: who compacts may keep all that a
+        user says word for word, as OpenAI does, and then a text that comes back would never go.
+        """
         history, estimate = self.history, self.estimator.estimate_message_tokens
-        return self.write(view_until(self.view, history, history.run_start(run), estimate, self.format))
+        view = view_until(self.view, history, history.run_start(run), estimate, self.format)
+        return self.write(view if self.binds_reasoning else without_texts_of_ours(view))
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, PartAddress, Text
+from compaction_hooks.view.carried import without_carried
 from compaction_hooks.view.head import Head, covered_pieces, pin_pieces
 from compaction_hooks.view.parts import OF_A_REQUEST, Reduction, by_name, find_reduced, reduce_part, text_of
 from compaction_hooks.view.record import CompactionRecord
@@ -203,3 +204,16 @@ def view_until(
     keeper = Keeper(history, estimate, view.reduced_hosts, {}, format)
     references = (*whole, *keeper.keep([*of_divided, *of_tail]))
     return view.change(references=references, tail_start=history.host_count)
+
+
+def without_texts_of_ours(view: View[M]) -> View[M]:
+    """Return a view without what is no one's words: texts among the host's messages, and those that the summary carries."""
+    staying = (each for each in view.references if not isinstance(each, Made) or each.before is None)
+    return view.change(references=tuple(_without_carried(each) for each in staying))
+
+
+def _without_carried(reference: Reference) -> Reference:
+    if not isinstance(reference, Made):
+        return reference
+    plain = without_carried(reference.text)
+    return reference if plain == reference.text else replace(reference, text=plain)
