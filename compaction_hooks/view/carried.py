@@ -53,22 +53,22 @@ class Block(NamedTuple):
     def fit(self, room: int, estimate: Callable[[str], int]) -> str:
         """Return the text in its tags, shortened to a room in tokens; "" if too little of it would be left."""
         room = room if self.max_tokens is None else min(room, self.max_tokens)
-        kept, handle = min(len(self.text), room * MOST_CHARS_PER_TOKEN), f' handle="{self.handle}"' * bool(self.handle)
-        while self.text.strip() and room > 0:
-            head_chars = int(kept * HEAD_RATIO)
-            text = (
-                self.text
-                if kept == len(self.text)
-                else shorten_text(self.text, head_chars, kept - head_chars, self.handle)
-            )
+        if room <= 0 or not self.text.strip():
+            return ""
+
+        handle = f' handle="{self.handle}"' if self.handle else ""
+        kept = min(len(self.text), room * MOST_CHARS_PER_TOKEN)
+        while True:
+            head_chars, text = int(kept * HEAD_RATIO), self.text
+            if kept < len(text):
+                text = shorten_text(text, head_chars, kept - head_chars, self.handle)
             shown = f"<carried {self.head}{handle}>\n{neutralize(text)}\n</carried>"
             tokens = estimate(shown)
             if tokens <= room:
                 return shown
             kept = min(kept - 1, int(kept * room / tokens))
             if kept < LEAST_CARRIED_CHARS:
-                break
-        return ""
+                return ""
 
 
 def render_carried(
