@@ -54,6 +54,8 @@ HEAD_RATIO: Final = 0.6
 """The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
 RECALL_TOOL: Final = "recall"
 """The name of the tool that markers name."""
+COMPACT_TOOL: Final = "compact_context"
+"""The name of the tool by which the model asks for a compaction: its calls are no steps of a summary."""
 HANDLE_DIGITS: Final = 6
 """Least digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
 HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6,64}\b")

@@ -54,7 +54,7 @@ from compaction_adapters.pydantic_ai.models import (
     request_in,
     writes_text,
 )
-from compaction_adapters.pydantic_ai.tools import toolset
+from compaction_adapters.pydantic_ai.tools import make_toolset
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -110,7 +110,8 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         compact: Whether the agent gets a tool by which the model asks for a compaction.
         id: Part of the names of durable operations, so it must not change while workflows run.
         **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, `carry`,
-            `before_compact`, `notice`, `summary_prompt` and `summary_instructions`. Runs emit the events as `CompactionStatusEvent` too.
+            `before_compact`, `notice`, `summary_prompt` and `summary_instructions`. Runs emit the events as
+            `CompactionStatusEvent` too.
 
     Raises:
         ConfigurationError: both a controller and keywords are given, the summarizer cannot write text, or two arguments contradict
@@ -212,7 +213,9 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
         """Return our tools, if the agent is to have any."""
-        return toolset(self._offered, lambda ctx: self._session_in(ctx, ctx.messages), self.id or "compaction_hooks")
+        return make_toolset(
+            self._offered, lambda ctx: self._session_in(ctx, ctx.messages), self.id or "compaction_hooks"
+        )
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
