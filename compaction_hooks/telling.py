@@ -4,6 +4,7 @@
 2. Its answer is checked where it is asked (`runtime/tellers.py`): here all is of the right type.
 3. A further function is a field of `Tellers`; its question and its answer are types here. What a summary needs of the answer is in
    `Told`.
+4. Texts that come back are behind the summary in its message, also in the record: without an answer they are read from there.
 """
 
 from __future__ import annotations

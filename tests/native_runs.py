@@ -7,6 +7,7 @@ forks and restarts.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from compaction_hooks import CompactionController, CompactionSettings, Summary, SummaryRequest
@@ -63,11 +64,13 @@ class NativeRun(Forking):
             process, of the same model and behind the same summaries.
         natives: Accepted requests with a summary of the provider's own.
         rotations: How often an account got another key.
+        keywords: More keywords of the controller.
     """
 
     format: ClassVar[Any]
     models: ClassVar[Sequence[str]]
     windows: ClassVar[Sequence[int]] = (7_000, 200_000)
+    keywords: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -104,6 +107,7 @@ class NativeRun(Forking):
             settings=CompactionSettings(keep_recent_tokens=1_500, clear_tool_results=False),
             summarizer=self.summarizer,
             store=self.store,
+            **self.keywords,
         )
         self.session = hooks.session(f"run {self.forks}")
 

@@ -55,12 +55,12 @@ def place_carried(
     if not carried:
         return ()
 
-    if items.issuer.provider.startswith("openai"):
-        run = record.covered_runs
-    else:
+    run = record.covered_runs
+    if not items.issuer.provider.startswith("openai"):
         head = record.rendered, record.covered_runs
         made = next(each for each in list_ancestors(record) if (each.rendered, each.covered_runs) == head)
-        run = min(made.seen_runs, history.run_count)
+        # A list that went back has no such place until it is as long again: at its end the text would move with each message.
+        run = made.seen_runs if made.seen_runs <= history.run_count else run
     return (Behind(find_place(history, run, record.covered_runs), carried),)
 
 

@@ -120,7 +120,10 @@ class Pressure:
             self._found = None if place is None else (history.log, place)
         if self._found is None or self._found[1] > history.piece_count:
             return ()
-        return (Behind(self._found[1], notice.text),)
+        place = self._found[1]
+        # A host that stored what was sent has it in its list.
+        is_listed = place < history.piece_count and history.piece(place).message.text == notice.text
+        return () if is_listed else (Behind(place, notice.text),)
 
     def end_sent(self, sent_runs: int) -> bool:
         """Show a notice no more that the view last sent, of so many runs, may have had; return whether there was one."""

@@ -64,7 +64,9 @@ class Candidate(Generic[M]):
         head = (active.rendered, active.covered_runs) if active else ("", now.history.runs_before_list)
         newest = newest_reasoning(now.history, now.view.stale)
         changed = [item.run for item in {*record.reductions} ^ {*now.reductions}]
-        changed += [now.history.run_of(each.before) for each in now.view.inserted]
+        if now.view.inserted:  # a notice goes with its record
+            stays = now.dress(self.plain, record, now.view.stale).inserted
+            changed += [now.history.run_of(each.before) for each in {*now.view.inserted} - {*stays}]
         return head == (record.rendered, record.covered_runs) and all(run > newest for run in changed)
 
     @cached_property

@@ -251,6 +251,20 @@ def test_a_text_behind_items_stays_at_its_place_when_results_are_cleared(dialect
         assert life.session.transform_context_sync(life.messages) == view
 
 
+def test_a_text_behind_items_does_not_move_with_a_list_that_went_back() -> None:
+    """Reasoning that Anthropic signs for the new answers stays behind the same beginning."""
+    life = Life(ANTHROPIC, WRITERS["items"](ANTHROPIC))
+    by_hand(life)
+    life.messages = life.messages[:-3]
+    life.view = life.session.transform_context_sync(life.messages)
+    for said in (Message(role="assistant", parts=(Text("Why?"),)), Message(role="user", parts=(Text("The lexer."),))):
+        life.messages = [*life.messages, *ANTHROPIC.write([said])]
+        view = life.session.transform_context_sync(life.messages)
+        assert view[: len(life.view)] == life.view
+        life.view = view
+    assert sum(SKILL in text for text in life.texts_of(life.view)) == 1
+
+
 # -- what a function may answer
 
 
@@ -300,7 +314,7 @@ def hanging(_: CarryRequest) -> Any:
 
 
 def answering(*carried: Any) -> Function:
-    return lambda _: [Carried(*each) if isinstance(each, tuple) else each for each in carried]
+    return lambda _: [each if isinstance(each, str) else Carried(*each) for each in carried]
 
 
 FAULTS: dict[str, tuple[Function, str]] = {

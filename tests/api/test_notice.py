@@ -45,6 +45,8 @@ from tests.conversations import (
     user,
 )
 from tests.dialects import BEDROCK, DIALECTS, GEMINI, Dialect
+from tests.native_runs import KINDS as NATIVE
+from tests.native_runs import NativeRun
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, Run
 
 WORD = "Write down now what you need."
@@ -170,6 +172,14 @@ def test_it_stays_while_the_list_has_what_is_before_it(change: Callable[[list[Ch
     assert after is changed or stays
     assert hooks.transform_context_sync([*messages, *APPENDED]) == whole  # the way back has it at its place
     assert len(events) == 1
+
+
+def test_a_host_that_stores_what_was_sent_has_it_once() -> None:
+    hooks, messages = controller(notice=WORD), list[Chat]()
+    stored = fill(hooks, messages)
+    for number in (40, 41):
+        stored = [*stored, *step(number, 20)]
+        assert hooks.transform_context_sync(stored) is stored
 
 
 def test_a_list_that_went_back_is_filled_again() -> None:
@@ -439,3 +449,17 @@ def test_a_process_that_begins_behind_it_sends_a_view_that_is_accepted(model: st
     run.step(model)
     assert len(run.signer.refusals) <= refusals
     assert run.told
+
+
+@folded("kind", {kind.__name__: kind for kind in NATIVE})
+def test_the_providers_own_compactions_go_on_as_without_it(kind: type[NativeRun]) -> None:
+    told = 0
+    for seed in range(4):
+        run = kind(seed)
+        run.keywords, run.window = {"notice": WORD}, 7_000
+        run.restart()
+        for _ in range(24):
+            run.steps(1)
+            told += written(run.session.transform_context_sync(run.messages, model=run.model))
+        assert run.faults == [], seed
+    assert told or kind is NATIVE[0]  # whose provider compacts before the context is nearly full

@@ -149,7 +149,8 @@ def watch_sessions(note: Note) -> None:
                 fields = record.to_dict()
                 note("size", [fields.pop(name, None) for name in ("tokens_before", "tokens_after", "calibration")])
                 note("record", fields)
-        note("size", session.state())
+        state = session.state()  # its sizes alone: a checkout may tell more than the other
+        note("size", [state.context_tokens, state.context_window, state.trigger_tokens, state.compaction_count])
 
     def note_view(session: CompactionSession[Any], view: list[Any]) -> list[Any]:
         note("view", view)

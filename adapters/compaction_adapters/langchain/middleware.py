@@ -93,7 +93,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
         **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
-            `carry`, `before_compact`, `notice`, `summary_prompt` and `summary_instructions`.
+            `summary_prompt`, `summary_instructions`, `carry`, `before_compact` and `notice`.
 
     Raises:
         ConfigurationError: a size is malformed or not supported (`("messages", n)`), two arguments contradict one another, or both

@@ -31,6 +31,7 @@ from tests.conversations import (
     steps,
     system,
     talk,
+    tokens_of,
     tool,
     user,
 )
@@ -126,6 +127,19 @@ def test_new_messages_call_as_many_functions_whatever_the_length(added: list[Cha
         hooks.transform_context_sync(messages)
         counts.append(count_calls(hooks, [*messages, *added]))
     assert counts[1] == counts[2]  # the first call fills the caches
+
+
+def test_a_text_behind_a_run_costs_a_call_as_much_whatever_is_before_it() -> None:
+    counts = list[int]()
+    for length in (200, 200, 2_000):
+        messages, plain = conversation(length), controller(HUGE_WINDOW)
+        plain.transform_context_sync(messages)
+        nearly = CompactionSettings(trigger_tokens=int(tokens_of(plain) / 0.9))
+        hooks = controller(HUGE_WINDOW, settings=nearly, notice=True)
+        assert len(hooks.transform_context_sync(messages)) == length + 1
+        hooks.transform_context_sync([*messages, *steps(1, 10, first=length)])
+        counts.append(count_calls(hooks, [*messages, *steps(1, 10, first=length)]))
+    assert counts[1] == counts[2]
 
 
 def test_earlier_compactions_cost_a_call_nothing() -> None:
