@@ -168,12 +168,12 @@ def clearing_marker(text: str, handle: str = "", source: str = "") -> str:
         return f"[Old tool result cleared: {len(text):,} characters]"
     breaks = text.strip("\n").count("\n")
     size = f"{breaks + 1:,} lines" if breaks else f"{len(text):,} characters"
-    return f"[{size} of {source} left out{_hint(handle)}]"
+    return f"[{size} of {source} left out{recall_hint(handle)}]"
 
 
 def shorten_text(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
     """Return the head and the tail of a text, with a marker between them that may name a handle."""
-    return shorten(text, head_chars, tail_chars, hint=_hint(handle))
+    return shorten(text, head_chars, tail_chars, hint=recall_hint(handle))
 
 
 def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
@@ -181,7 +181,7 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
 
     Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
     """
-    hint = _hint(handle)
+    hint = recall_hint(handle)
     try:
         value = parse_json(arguments)
     except ValueError:
@@ -197,7 +197,8 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
     return json.dumps(wrapped, ensure_ascii=False)
 
 
-def _hint(handle: str) -> str:
+def recall_hint(handle: str) -> str:
+    """Return the end of a marker that names a handle for the recall tool; "" without a handle."""
     return f'; {RECALL_TOOL}("{handle}") shows them' if handle else ""
 
 
