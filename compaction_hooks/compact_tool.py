@@ -166,14 +166,13 @@ class ToolOrders:
             return f"Not now: this conversation has {share}. Go on; ask again from {least:,} tokens on."
         return ""
 
-    def find(self, snapshot: Snapshot[Any]) -> ToolOrder | None:
-        """Return the pending order; end it first if it is not one of this list under this record."""
+    def end_unless_of(self, snapshot: Snapshot[Any]) -> None:
+        """End the pending order if it is not one of this list under this record."""
         order = self.pending
         if order is not None and not (
             order.record_id == snapshot.key.record_id and order.request.is_in(snapshot.history)
         ):
             self.pending = None
-        return self.pending
 
     def end(self) -> None:
         """End the pending order: it was carried out, or nothing came of it."""
