@@ -336,10 +336,11 @@ def test_by_hand_a_veto_is_the_outcome_and_holds_for_no_other_compaction() -> No
 
 
 def test_a_veto_at_the_threshold_leaves_the_compaction_by_hand_to_be_asked_for() -> None:
-    host = Host(VETO, None)
-    hooks = controller(summarizer=Numbered(), settings=PLAIN, before_compact=host)
+    host, events = Host(Advice(veto="no\n" + "x" * 1_000), None), list[CompactionEvent]()
+    hooks = controller(summarizer=Numbered(), events=events, settings=PLAIN, before_compact=host)
     messages = above_threshold()
     assert hooks.transform_context_sync(messages) is messages
+    assert whys(events) == ["vetoed: no " + "x" * 197]  # a line of 200 characters at most, for the log too
     assert hooks.compact_sync(messages).outcome is CompactionOutcome.COMPACTED
 
 
