@@ -608,6 +608,10 @@ async def test_a_plan_pays_for_nothing_and_asks_nobody() -> None:
     assert 0 < plan.compacted_messages < len(messages)
     assert (events, store.written, hooks.history(), hooks.state().context_tokens) == ([], 0, [], None)
 
+    longer = hooks.preview_sync(messages, keep_recent_tokens=4_000, plan_only=True)
+    assert longer.compacted_messages < plan.compacted_messages
+    assert longer.tokens_after > 4_000
+
     none = hooks.preview_sync([user("hello")], plan_only=True)
     assert (none.steps, none.compacted_messages, none.tokens_after) == ((), 0, none.tokens_before)
 
