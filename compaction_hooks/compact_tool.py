@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.history import Request
+from compaction_hooks.history import UserRequest
 from compaction_hooks.telling import write_section
 from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.texts import COMPACT_TOOL
 
 __all__ = ["CompactTool"]
 
@@ -42,7 +43,7 @@ class CompactTool:
         parameters: JSON schema of its arguments.
     """
 
-    name: Final = "compact_context"
+    name: Final = COMPACT_TOOL
     description: Final = (
         "Ask that this conversation be compacted: your next step then begins with a summary in place of the older messages. "
         "Useful when a part of the work is done and its details are no longer needed. "
@@ -76,7 +77,7 @@ def _join(values: list[object]) -> str:
     return " ".join(str(value).strip() for value in values if value)
 
 
-class Asked(NamedTuple):
+class ToolRequest(NamedTuple):
     """A request of the model for a compaction, and the state of the conversation at that moment.
 
     Attributes:
@@ -110,7 +111,7 @@ class ToolOrder(NamedTuple):
 
     focus: str | None
     sections: tuple[str, ...]
-    request: Request
+    request: UserRequest
     record_id: str | None
 
 
@@ -123,10 +124,10 @@ class ToolOrders:
 
     def __init__(self) -> None:
         self.pending: ToolOrder | None = None
-        self._request: Request | None = None
+        self._request: UserRequest | None = None
         self._count = 0
 
-    def add(self, asked: Asked) -> str:
+    def add(self, asked: ToolRequest) -> str:
         """Take an order if it is time for one; return the answer for the model."""
         snapshot, tokens = asked.snapshot, asked.tokens
         if snapshot is None or tokens is None:
@@ -134,7 +135,7 @@ class ToolOrders:
         if self.pending is not None:
             return "You have asked already: your next step begins with the compacted view."
 
-        request = Request.of(snapshot.history)
+        request = UserRequest.of(snapshot.history)
         if not request.is_same(self._request):
             self._request, self._count = request, 0
         refusal = self._refuse(asked, tokens)
@@ -149,7 +150,7 @@ class ToolOrders:
         answer = "Your next step begins with the compacted view: a summary in place of the older messages"
         return f"{answer}, with your note." if note else f"{answer}."
 
-    def _refuse(self, asked: Asked, tokens: int) -> str:
+    def _refuse(self, asked: ToolRequest, tokens: int) -> str:
         """Return why an order is not taken, and when to ask again, or an empty string."""
         if self._count >= asked.max_per_turn:
             count = "once" if self._count == 1 else f"{self._count} times"
@@ -165,14 +166,13 @@ class ToolOrders:
             return f"Not now: this conversation has {share}. Go on; ask again from {least:,} tokens on."
         return ""
 
-    def find(self, snapshot: Snapshot[Any]) -> ToolOrder | None:
-        """Return the pending order; end it first if it is not one of this list under this record."""
+    def end_unless_of(self, snapshot: Snapshot[Any]) -> None:
+        """End the pending order if it is not one of this list under this record."""
         order = self.pending
         if order is not None and not (
             order.record_id == snapshot.key.record_id and order.request.is_in(snapshot.history)
         ):
             self.pending = None
-        return self.pending
 
     def end(self) -> None:
         """End the pending order: it was carried out, or nothing came of it."""

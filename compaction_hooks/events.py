@@ -177,7 +177,7 @@ class CompactionFailed(_EndOfCompaction):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ContextPressure(_Event):
-    """The view passed 80 % of the trigger, and no compaction is due yet; once for each filling.
+    """The view passed 80 % of the trigger, and no compaction is due yet; once until the next one.
 
     Attributes:
         tokens: Size of the view in tokens, as estimated or as the provider counted it.

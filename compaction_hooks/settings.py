@@ -120,6 +120,7 @@ _OF_CONTROLLER = {
         "estimator",
         "carry",
         "before_compact",
+        "notice",
     )
 }
 

@@ -1,8 +1,9 @@
 """What the host's functions are asked at a compaction, and what they answer: `carry`, `before_compact`.
 
-1. A function is asked once for a compaction, also for the attempts that repeat it; its answers are one value, `Told`.
-2. What it answers is checked where it is asked (`runtime/tellers.py`): here all is of the right type.
-3. A further function is a field of `Tellers`, its question and its answer are types here, and what it told is a field of `Told`.
+1. A function is asked once for a compaction, also for the attempts that repeat it (`engine/host_answers.py`).
+2. Its answer is checked where it is asked (`runtime/tellers.py`): here all is of the right type.
+3. A further function is a field of `Tellers`; its question and its answer are types here. What a summary needs of the answer is in
+   `Told`.
 4. Texts that come back are behind the summary in its message, also in the record: without an answer they are read from there.
 """
 
@@ -104,7 +105,7 @@ AdviceFunction: TypeAlias = Callable[[CompactionPlan], Advice | Awaitable[Advice
 
 
 class Told(NamedTuple):
-    """The answers of the host for one compaction.
+    """All that a summary has besides the conversation: texts and facts of the host, the model's note, the results kept by a rule.
 
     Attributes:
         carried: The texts that come back, by name.

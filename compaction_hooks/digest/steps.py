@@ -25,7 +25,7 @@ from compaction_hooks.files.operations import (
 )
 from compaction_hooks.files.shell import simple_commands, split_heredocs
 from compaction_hooks.text.escaping import neutralize, remove_noise
-from compaction_hooks.view.texts import RECALL_TOOL
+from compaction_hooks.view.texts import COMPACT_TOOL, RECALL_TOOL
 
 NAME_CHARS = 60
 COMMAND_CHARS = 120
@@ -65,7 +65,7 @@ _WEB_NAME = re.compile(r"browse|web", re.IGNORECASE)
 _EDIT_NAME = re.compile(r"edit|write|replace|insert|patch", re.IGNORECASE)
 _SHELL_NAME = re.compile(r"bash|shell|exec|terminal|command|run", re.IGNORECASE)
 _NO_STEP = re.compile(
-    rf"think$|{RECALL_TOOL}$|compact_context$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$"
+    rf"think$|{RECALL_TOOL}$|{COMPACT_TOOL}$|todo|task_?(?:create|update|list|get)|update_?plan|send_?message$"
     r"|(?:enter|exit)_?plan",
     re.IGNORECASE,
 )

@@ -1,7 +1,8 @@
 """Texts of ours behind a run: a request has them among the host's messages, and no list to store has them.
 
 1. A text stays at its place as the list grows, so the bytes before and behind it stay the same.
-2. It is never between a tool call and its results, and never inside a message of the host: see `find_place`.
+2. It is never between a tool call and its results, and never inside a message of the host. Its giver sees to that: `find_place` for
+   carried texts, `engine/pressure.py` for the notice.
 3. If the view leaves out the messages at its place, it leaves out the text.
 """
 
@@ -43,8 +44,8 @@ def insert(view: View[M], request: Request[M]) -> View[M]:
     references: list[Reference] = [*view.references, *of_tail]
 
     for each in texts:
-        behind = (place for place, other in enumerate(references) if _is_from(other, each.piece))
-        references.insert(next(behind, len(references)), _make(each, request))
+        later = (place for place, other in enumerate(references) if _is_from(other, each.piece))
+        references.insert(next(later, len(references)), _make(each, request))
     tail_start = max(view.tail_start, history.host_of(last))
     return view.change(references=tuple(references), tail_start=tail_start)
 

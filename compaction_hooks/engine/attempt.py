@@ -4,9 +4,9 @@
 2. What a summarizer answered is paid for and counted, whatever becomes of it; a failure counts for the breaker.
 3. A preview commits nothing, and its failures close no breaker: it works on a copy of the cooldown.
 4. If the host changed what is covered meanwhile, nothing is committed (`is_outdated`), and the attempt is made again.
-5. The host's functions are asked once: `before_compact` when the work begins, if anything would change, `carry` before the first
-   summary is planned. If the host changed its list meanwhile, the attempt begins anew: nothing was paid for yet.
-6. A veto ends the attempt, unless the view is above the input limit or overflowed; it holds until the user's next message.
+5. If the host changed its list while its functions were asked (`host_answers.py`), the attempt begins anew with their answers:
+   nothing was paid for yet.
+6. A veto that counts ends the attempt; one that is not of a compaction by hand is kept (`cooldown.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from compaction_hooks.engine.sizes import MOST_REFUSALS, LastSent
 from compaction_hooks.engine.summarizing import SummaryFailed, add_text, summarize
 from compaction_hooks.events import CompactionFailed, CompactionSkipped
 from compaction_hooks.foreign import describe_error
-from compaction_hooks.history import Request
+from compaction_hooks.history import UserRequest
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.runtime.effects import Aborted, Emit, Flow, Instant, Now, Work
 from compaction_hooks.strategies import AnyStrategy, Candidate, Goal, SummaryStrategy
@@ -259,7 +259,7 @@ class Attempt(Generic[M]):
         if not answers.veto or answers.overrules(self._snapshot):
             return None
         if not self._is_manual:
-            self._cooldown.veto = Request.of(asked_at.history)
+            self._cooldown.veto = UserRequest.of(asked_at.history)
         return (yield from self._skip(start, CompactionOutcome.VETOED, f"vetoed: {answers.veto}"))
 
     def _begins_anew(self) -> bool:

@@ -260,7 +260,7 @@ class Conversation(Generic[M]):
             self._warn_of_left_out(view.start)
 
         self.sizes.drop_other_lists(snapshot.key)
-        self.tool_orders.find(snapshot)  # a view under another record ends it
+        self.tool_orders.end_unless_of(snapshot)
         is_stored_alike = view.is_stored_alike and not snapshot.joins_rows
         sent = self.newest_view = LastSent(snapshot, to_send, to_send if is_stored_alike else snapshot.to_store)
 

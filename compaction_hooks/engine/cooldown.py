@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from compaction_hooks.history import Request
+from compaction_hooks.history import UserRequest
 from compaction_hooks.messages import M
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO
 from compaction_hooks.view.snapshot import Snapshot
@@ -84,7 +84,7 @@ class Cooldown:
         self.pause: Pause | None = None
         self.breaker = Breaker()
         self.unfit_list: UnfitList | None = None
-        self.veto: Request | None = None
+        self.veto: UserRequest | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
 
@@ -100,4 +100,4 @@ class Cooldown:
 
     def is_vetoed(self, snapshot: Snapshot[M]) -> bool:
         """Whether a veto still holds for a view that is due."""
-        return not snapshot.exceeds_input_limit and Request.of(snapshot.history).is_same(self.veto)
+        return not snapshot.exceeds_input_limit and UserRequest.of(snapshot.history).is_same(self.veto)

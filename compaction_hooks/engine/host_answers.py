@@ -33,7 +33,7 @@ class HostAnswers:
 
     Attributes:
         advice: What `before_compact` answered; None: it was not asked.
-        told: What `carry` answered; None: it was not asked.
+        texts: What `carry` answered; None: it was not asked.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class HostAnswers:
         self._session_id, self._tellers, self._seconds = session_id, all_tellers, seconds
         self._reason, self._focus, self._is_preview = reason, focus, is_preview
         self.advice: Advice | None = None
-        self.told: Told | None = None
+        self.texts: Told | None = None
 
     @property
     def _is_manual(self) -> bool:
@@ -70,7 +70,7 @@ class HostAnswers:
     @property
     def lacks_texts(self) -> bool:
         """Whether the host is to be asked which texts come back."""
-        return self.told is None and any(tellers.carry for tellers in self._tellers)
+        return self.texts is None and any(tellers.carry for tellers in self._tellers)
 
     def ask_texts(
         self, snapshot: Snapshot[Any], messages: Sequence[Any], running: RunningCompaction | None
@@ -83,7 +83,7 @@ class HostAnswers:
         request = CarryRequest(
             session_id=self._session_id, reason=self._reason, model=snapshot.model, messages=tuple(messages)
         )
-        self.told, failures = yield from ask_carry(self._begin_asking(running), request)
+        self.texts, failures = yield from ask_carry(self._begin_asking(running), request)
         yield from self._report(failures)
 
     def _begin_asking(self, running: RunningCompaction | None) -> Asking:
@@ -118,6 +118,6 @@ class HostAnswers:
         if self.advice is not None:
             facts = write_facts(self.advice.facts, snapshot.estimator.estimate_tokens)
             told = told._replace(sections=(*told.sections, *filter(None, [facts])))
-        if self.told is not None:
-            told = told._replace(carried=self.told.carried, keeps_last=self.told.keeps_last)
+        if self.texts is not None:
+            told = told._replace(carried=self.texts.carried, keeps_last=self.texts.keeps_last)
         return told

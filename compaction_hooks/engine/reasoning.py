@@ -147,7 +147,7 @@ class ReasoningState:
         behind = StaleRuns(first_behind, _UNTIL_NEXT_LIST)
         if first_behind and (binds or behind in told):  # no other process knows the notice
             stale, is_told = behind, behind in told
-        else:
+        else:  # the note of a notice that is gone tells too much: this one replaces it
             is_told = self.until <= max([_told_by(record), *(each.end for each in told)]) and not any(
                 each.first for each in told
             )

@@ -151,7 +151,8 @@ def _find_order(conversation: Conversation[M], snapshot: Snapshot[M], call: Call
     settings = call.settings
     if conversation.cooldown.has_overflowed and settings.compact_on_overflow:
         return Order(CompactionReason.OVERFLOW)
-    if conversation.tool_orders.find(snapshot) is not None:
+    conversation.tool_orders.end_unless_of(snapshot)
+    if conversation.tool_orders.pending is not None:
         return Order(CompactionReason.TOOL)
     due = _find_due(conversation, snapshot, call) if settings.auto_compact else None
     if due is not None:

@@ -11,6 +11,6 @@ format.
 
 from compaction_hooks.history.history import History, Origin, OwnTexts, Piece, Side
 from compaction_hooks.history.reader import HistoryReader
-from compaction_hooks.history.requests import Request
+from compaction_hooks.history.requests import UserRequest
 
-__all__ = ["History", "HistoryReader", "Origin", "OwnTexts", "Piece", "Request", "Side"]
+__all__ = ["History", "HistoryReader", "Origin", "OwnTexts", "Piece", "Side", "UserRequest"]

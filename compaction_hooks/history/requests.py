@@ -11,7 +11,7 @@ _UNSEEN_RUN: Final = -1
 """The run of a request that a stored view shows in front of its messages."""
 
 
-class Request(NamedTuple):
+class UserRequest(NamedTuple):
     """A user's request, told from others.
 
     Attributes:
@@ -23,17 +23,17 @@ class Request(NamedTuple):
     run: int
 
     @staticmethod
-    def of(history: History[Any]) -> Request:
+    def of(history: History[Any]) -> UserRequest:
         """Return the current request of a list: the same one as long as messages are only added to its steps."""
         piece = history.request
-        return Request("", _UNSEEN_RUN) if piece is None else Request._at(history, piece)
+        return UserRequest("", _UNSEEN_RUN) if piece is None else UserRequest._at(history, piece)
 
     @staticmethod
-    def _at(history: History[Any], piece: int) -> Request:
+    def _at(history: History[Any], piece: int) -> UserRequest:
         run = _UNSEEN_RUN if history.piece(piece).side is None else history.run_of(piece)
-        return Request(message_digest(history.piece(piece).message), run)
+        return UserRequest(message_digest(history.piece(piece).message), run)
 
-    def is_same(self, other: Request | None) -> bool:
+    def is_same(self, other: UserRequest | None) -> bool:
         """Whether both are one request: equal words in two runs are two requests, as far as the runs are known."""
         if other is None or self.digest != other.digest:
             return False
@@ -42,4 +42,4 @@ class Request(NamedTuple):
     def is_in(self, history: History[Any]) -> bool:
         """Whether a list has it."""
         pieces = reversed(history.pieces_of_user(history.piece_count))
-        return not self.digest or any(self.is_same(Request._at(history, piece)) for piece in pieces)
+        return not self.digest or any(self.is_same(UserRequest._at(history, piece)) for piece in pieces)

@@ -18,7 +18,7 @@ from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import AskHost, Failure, Flow, RunningCompaction, Success, T
 from compaction_hooks.telling import Advice, AdviceFunction, Carried, CarryFunction, CarryRequest, CompactionPlan, Told
 
-VETO_CHARS = 200
+VETO_CHARS: Final = 200
 """The most characters of a veto in events and in the log."""
 
 MOST_CARRIED: Final = 1_000

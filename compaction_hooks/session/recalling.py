@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 from compaction_hooks import arguments
-from compaction_hooks.compact_tool import Asked, CompactTool
+from compaction_hooks.compact_tool import CompactTool, ToolRequest
 from compaction_hooks.dress.project import make_view
 from compaction_hooks.engine.engine import Engine
 from compaction_hooks.messages import M
@@ -76,7 +76,7 @@ class RecallMethods(Generic[M]):
                 last, budget = conversation.newest_snapshot, engine.last_budget()
                 settings = engine.shared.find_settings((last and last.model) or engine.shared.model)
                 limit = None if budget is None else budget.trigger if settings.auto_compact else budget.window
-                asked = Asked(
+                asked = ToolRequest(
                     focus=focus,
                     note=note,
                     snapshot=last,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
 
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Candidate, Goal, find_parts, next_record, with_reductions
 from compaction_hooks.strategies.reduce_parts import LEAST_KEPT_CHARS, DropMedia, excess_tokens, shorten
 from compaction_hooks.strategies.requests import shorten_oldest
 from compaction_hooks.view.carried import without_carried
-from compaction_hooks.view.parts import MEDIA, OF_A_REQUEST, OF_TOOLS, TEXTS, PartKind
+from compaction_hooks.view.parts import OF_TOOLS, TEXTS, PartKind
 from compaction_hooks.view.snapshot import Snapshot
-
-CARRIED: Final[tuple[PartKind, ...]] = ()
-"""The texts that a summary carries: they are parts of no message of the host."""
 
 
 def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
@@ -25,24 +22,28 @@ def last_resort(snapshot: Snapshot[M], goal: Goal[M]) -> Iterator[Candidate[M]]:
     and the assistant too; at last by the older messages of the current request. Never by its newest message, pinned messages,
     system messages and the summary.
     """
-    limit, requests = goal.budget.trigger, {*snapshot.older_requests}
-    lighter = DropMedia(excess_tokens(snapshot, goal, limit)).propose(snapshot, goal)
+    lighter = _drop_media(snapshot, goal)
     if lighter is not None:
         yield lighter
 
-    for kinds in (OF_TOOLS, MEDIA, CARRIED, TEXTS, OF_A_REQUEST):
-        if kinds is CARRIED:
-            candidate = _drop_carried(snapshot, goal)
-        elif kinds is MEDIA:
-            candidate = DropMedia(excess_tokens(snapshot, goal, limit)).propose(snapshot, goal)
-        elif kinds is OF_A_REQUEST:
-            candidate = _shorten_requests(snapshot, goal)
-        else:
-            parts = [part for part in find_parts(snapshot, goal, kinds) if part.piece not in requests]
-            candidate = shorten(snapshot, goal, parts, limit, LEAST_KEPT_CHARS)
+    shorten_tools, shorten_texts = partial(_shorten_parts, OF_TOOLS), partial(_shorten_parts, TEXTS)
+    for propose in (shorten_tools, _drop_media, _drop_carried, shorten_texts, _shorten_requests):
+        candidate = propose(snapshot, goal)
         if candidate is not None:
             goal = replace(goal, start=candidate)
             yield candidate
+
+
+def _drop_media(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    """Return the candidate so far, or the active view, with no more media than the trigger has room for."""
+    return DropMedia(excess_tokens(snapshot, goal, goal.budget.trigger)).propose(snapshot, goal)
+
+
+def _shorten_parts(kinds: Sequence[PartKind], snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:
+    """Return the candidate so far, or the active view, with shorter parts of these kinds, but those of the current request."""
+    requests = {*snapshot.older_requests}
+    parts = [part for part in find_parts(snapshot, goal, kinds) if part.piece not in requests]
+    return shorten(snapshot, goal, parts, goal.budget.trigger, LEAST_KEPT_CHARS)
 
 
 def _drop_carried(snapshot: Snapshot[M], goal: Goal[M]) -> Candidate[M] | None:

@@ -10,11 +10,13 @@ MOST_CHARS_PER_TOKEN = 20
 _HEAD_RATIO, _STEP = 0.6, 0.95
 
 
-def shorten_to(text: str, most_tokens: int, size: Callable[[str], int]) -> str:
+def shorten_to(text: str, most_tokens: int, size: Callable[[str], int], *, hint: str = "", least_chars: int = 0) -> str:
     """Return a text of at most so many tokens: without its middle if it has more, as `shorten` does.
 
     Args:
         size: Returns the tokens of a text.
+        hint: Ends the marker.
+        least_chars: If fewer would be left of a text that is too long, "" is returned.
 
     >>> shorten_to("a" * 500 + "b" * 500, 50, len)
     'aaaaaaaaa\\n[... 985 characters left out ...]\\nbbbbbb'
@@ -22,11 +24,13 @@ def shorten_to(text: str, most_tokens: int, size: Callable[[str], int]) -> str:
     kept = min(len(text), most_tokens * MOST_CHARS_PER_TOKEN)
     while True:
         head = int(kept * _HEAD_RATIO)
-        short = shorten(text, head, kept - head) if kept < len(text) else text
+        short = shorten(text, head, kept - head, hint=hint) if kept < len(text) else text
         tokens = size(short)
         if tokens <= most_tokens or not kept:
             return short
         kept = int(kept * _STEP * most_tokens / tokens)
+        if kept < least_chars:
+            return ""
 
 
 def shorten(text: str, head_chars: int, tail_chars: int, unread_chars: int = 0, *, hint: str = "") -> str:

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from compaction_hooks.text.escaping import neutralize
-from compaction_hooks.view.texts import HEAD_RATIO, SUMMARY_MARKER, shorten_text
+from compaction_hooks.text.shortening import shorten_to
+from compaction_hooks.view.texts import SUMMARY_MARKER, recall_hint
 
 CARRIED_RATIO: Final = 0.15
 """The most that all carried texts take of the target: with the summary, at most a quarter, more than half is left for messages."""
 LEAST_CARRIED_CHARS: Final = 200
 """A text of which less would be left is left out: it has room for a heading and a last line."""
-MOST_CHARS_PER_TOKEN: Final = 40
-"""No text has more: of a longer one, only so much is looked at."""
 _BLOCK: Final = re.compile(
     r"""(?:\n\n)?<carried (name="[^"\n]*"|call='[^\n]{0,99}?')(?: handle="([^"\n]*)")?>\n"""
     r"""((?:(?!\n</carried>|<carried ).)*+)\n</carried>""",
@@ -53,22 +52,18 @@ class Block(NamedTuple):
     def fit(self, room: int, estimate: Callable[[str], int]) -> str:
         """Return the text in its tags, shortened to a room in tokens; "" if too little of it would be left."""
         room = room if self.max_tokens is None else min(room, self.max_tokens)
-        kept, handle = min(len(self.text), room * MOST_CHARS_PER_TOKEN), f' handle="{self.handle}"' * bool(self.handle)
-        while self.text.strip() and room > 0:
-            head_chars = int(kept * HEAD_RATIO)
-            text = (
-                self.text
-                if kept == len(self.text)
-                else shorten_text(self.text, head_chars, kept - head_chars, self.handle)
-            )
-            shown = f"<carried {self.head}{handle}>\n{neutralize(text)}\n</carried>"
-            tokens = estimate(shown)
-            if tokens <= room:
-                return shown
-            kept = min(kept - 1, int(kept * room / tokens))
-            if kept < LEAST_CARRIED_CHARS:
-                break
-        return ""
+        if room <= 0 or not self.text.strip():
+            return ""
+
+        def show(text: str) -> str:
+            handle = f' handle="{self.handle}"' if self.handle else ""
+            return f"<carried {self.head}{handle}>\n{neutralize(text)}\n</carried>"
+
+        hint = recall_hint(self.handle)
+        text = shorten_to(
+            self.text, room, lambda short: estimate(show(short)), hint=hint, least_chars=LEAST_CARRIED_CHARS
+        )
+        return show(text) if text else ""
 
 
 def render_carried(

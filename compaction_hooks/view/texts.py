@@ -54,6 +54,8 @@ HEAD_RATIO: Final = 0.6
 """The part of a shortened text's kept characters that is from its beginning. Codex and OpenHands keep both ends too."""
 RECALL_TOOL: Final = "recall"
 """The name of the tool that markers name."""
+COMPACT_TOOL: Final = "compact_context"
+"""The name of the tool by which the model asks for a compaction: its calls are no steps of a summary."""
 HANDLE_DIGITS: Final = 6
 """Least digits of the digest in a handle: the parts of one run are few, and an edited part must not answer to the old handle."""
 HANDLE: Final = re.compile(r"\b[ratmb]\d+-[0-9a-f]{6,64}\b")
@@ -166,12 +168,12 @@ def clearing_marker(text: str, handle: str = "", source: str = "") -> str:
         return f"[Old tool result cleared: {len(text):,} characters]"
     breaks = text.strip("\n").count("\n")
     size = f"{breaks + 1:,} lines" if breaks else f"{len(text):,} characters"
-    return f"[{size} of {source} left out{_hint(handle)}]"
+    return f"[{size} of {source} left out{recall_hint(handle)}]"
 
 
 def shorten_text(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
     """Return the head and the tail of a text, with a marker between them that may name a handle."""
-    return shorten(text, head_chars, tail_chars, hint=_hint(handle))
+    return shorten(text, head_chars, tail_chars, hint=recall_hint(handle))
 
 
 def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
@@ -179,7 +181,7 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
 
     Arguments that are no JSON object are wrapped as `{"shortened_arguments": ...}`, because providers want an object.
     """
-    hint = _hint(handle)
+    hint = recall_hint(handle)
     try:
         value = parse_json(arguments)
     except ValueError:
@@ -195,7 +197,8 @@ def shorten_arguments(arguments: str, head_chars: int, tail_chars: int, handle: 
     return json.dumps(wrapped, ensure_ascii=False)
 
 
-def _hint(handle: str) -> str:
+def recall_hint(handle: str) -> str:
+    """Return the end of a marker that names a handle for the recall tool; "" without a handle."""
     return f'; {RECALL_TOOL}("{handle}") shows them' if handle else ""
 
 

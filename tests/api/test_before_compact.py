@@ -336,10 +336,11 @@ def test_by_hand_a_veto_is_the_outcome_and_holds_for_no_other_compaction() -> No
 
 
 def test_a_veto_at_the_threshold_leaves_the_compaction_by_hand_to_be_asked_for() -> None:
-    host = Host(VETO, None)
-    hooks = controller(summarizer=Numbered(), settings=PLAIN, before_compact=host)
+    host, events = Host(Advice(veto="no\n" + "x" * 1_000), None), list[CompactionEvent]()
+    hooks = controller(summarizer=Numbered(), events=events, settings=PLAIN, before_compact=host)
     messages = above_threshold()
     assert hooks.transform_context_sync(messages) is messages
+    assert whys(events) == ["vetoed: no " + "x" * 197]  # a line of 200 characters at most, for the log too
     assert hooks.compact_sync(messages).outcome is CompactionOutcome.COMPACTED
 
 
@@ -606,6 +607,10 @@ async def test_a_plan_pays_for_nothing_and_asks_nobody() -> None:
     assert plan.tokens_after < plan.tokens_before / 2
     assert 0 < plan.compacted_messages < len(messages)
     assert (events, store.written, hooks.history(), hooks.state().context_tokens) == ([], 0, [], None)
+
+    longer = hooks.preview_sync(messages, keep_recent_tokens=4_000, plan_only=True)
+    assert longer.compacted_messages < plan.compacted_messages
+    assert longer.tokens_after > 4_000
 
     none = hooks.preview_sync([user("hello")], plan_only=True)
     assert (none.steps, none.compacted_messages, none.tokens_after) == ((), 0, none.tokens_before)

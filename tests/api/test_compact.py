@@ -229,6 +229,15 @@ def test_a_preview_that_is_no_longer_true_is_made_anew() -> None:
     assert "summary number 4" in json.dumps(again.messages)
 
 
+def test_a_preview_of_a_list_that_has_grown_since_is_made_anew_if_its_view_would_be_too_large() -> None:
+    summarizer = Numbered()
+    session = controller(8_192, summarizer=summarizer).session("thread")
+    preview = session.preview_sync(MESSAGES, keep_recent_tokens=600)
+    result = session.compact_sync([*MESSAGES, *steps(6, 1_000)], 600, preview=preview)
+    assert result.tokens_after < 8_192
+    assert len(summarizer.requests) == 2
+
+
 def test_a_preview_of_nothing_says_so() -> None:
     session = controller(200_000, summarizer=Scripted()).session("thread")
     assert session.preview_sync([user("hi")]).outcome is CompactionOutcome.NOTHING_TO_COMPACT

@@ -111,6 +111,7 @@ CORE = {
     "next(read_sessions('a prompt ' * 50))": "<path of 450 characters>: cannot be read (File name too long)",
     # the settings
     "CompactionSettings(keep_turn=3)": "CompactionSettings got an unexpected argument keep_turn=3: did you mean keep_turns?",
+    "CompactionSettings(notice=True)": "did you mean CompactionController(notice=True)?",
     "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
     "CompactionSettings(reserve_tokens=0)": "reserve_tokens=0 must be a whole number of tokens above zero",
     "CompactionSettings(keep_recent_tokens=-5)": "keep_recent_tokens=-5 must be a whole number of tokens",

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, Final, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from compaction_adapters.kit import (
+    RECALL,
     ControllerKeywords,
     Flow,
     ModelTool,
@@ -101,11 +102,12 @@ class CompactingFunction(Conversations, Generic[P, R_co]):
             return (yield Twin(callee.call, callee.call, arguments))
 
         session, sent = self.session(self._find_id(arguments, messages)), arguments
-        for tool in self._offered:
-            tool.make(session, lambda: messages)  # so that views name recall
-            schema = tool_schema(tool.name, tool.description, tool.parameters)
-            tools = cast("Sequence[object]", sent.get("tools") or ())
-            sent = {**sent, "tools": [*tools, {"type": "function", "function": schema}]}
+        if self._offered:
+            schemas = (tool_schema(tool.name, tool.description, tool.parameters) for tool in self._offered)
+            offered = [{"type": "function", "function": schema} for schema in schemas]
+            sent = {**arguments, "tools": [*cast("Sequence[object]", arguments.get("tools") or ()), *offered]}
+        if RECALL in self._offered:
+            session.recall_tool(lambda: messages)  # so that views name it
         options, sender = call_options(callee, sent, native=self._native), _Sender(callee, sent)
         self._sessions.remember_call(session, options)
         call = Twin(session.call_sync, session.call, messages, sender.send, answer=sender.read, **options)

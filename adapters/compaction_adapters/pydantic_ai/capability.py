@@ -54,7 +54,7 @@ from compaction_adapters.pydantic_ai.models import (
     request_in,
     writes_text,
 )
-from compaction_adapters.pydantic_ai.tools import toolset
+from compaction_adapters.pydantic_ai.tools import make_toolset
 from compaction_hooks import (
     CallOptions,
     CompactionController,
@@ -212,7 +212,9 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
 
     def get_toolset(self) -> FunctionToolset[AgentDepsT] | None:
         """Return our tools, if the agent is to have any."""
-        return toolset(self._offered, lambda ctx: self._session_in(ctx, ctx.messages), self.id or "compaction_hooks")
+        return make_toolset(
+            self._offered, lambda ctx: self._session_in(ctx, ctx.messages), self.id or "compaction_hooks"
+        )
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext

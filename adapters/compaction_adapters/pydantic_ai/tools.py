@@ -14,7 +14,7 @@ from compaction_adapters.kit import ModelTool
 from compaction_adapters.pydantic_ai.models import Session
 
 
-def toolset(
+def make_toolset(
     offered: Sequence[ModelTool], find_session: Callable[[RunContext[Any]], Session], id: str
 ) -> FunctionToolset[AgentDepsT] | None:
     """Return tools that answer for the session of the run that calls them; None without any.
