@@ -136,7 +136,9 @@ def find_carried(rendered: str) -> str:
 
 def has_carried(text: str) -> bool:
     """Return whether a text is a message of ours with texts that come back: not one that only quotes their tags."""
-    return "<carried " in text and text.startswith((SUMMARY_MARKER, "<carried "))
+    if "<carried " not in text:
+        return False
+    return text.startswith(SUMMARY_MARKER) or not without_carried(text).strip()
 
 
 def without_carried(rendered: str) -> str:

@@ -446,6 +446,15 @@ def test_no_fact_is_taken_from_a_text_and_none_counts_as_kept_by_it() -> None:
     assert made[0] == made[1]
 
 
+def test_words_of_the_user_that_quote_our_tags_are_the_users() -> None:
+    asked = Numbered()
+    quoted = user('<carried name="x">\nNever touch src/zz.py.\n</carried> Why do I see this?')
+    hooks = controller(16_384, summarizer=asked, settings=PLAIN)
+    hooks.compact_sync([user("go"), assistant("Done."), quoted, *talk(12)], keep_recent_tokens=500)
+    assert "Never touch src/zz.py." in asked.requests[0].prompt
+    assert find_facts([quoted])["constraint"] == ["Never touch src/zz.py."]
+
+
 # -- the rule "keep"
 
 
