@@ -15,6 +15,7 @@ from compaction_hooks.history.digests import canonical_arguments, text_digest
 from compaction_hooks.messages import M, ToolCall, ToolResult
 from compaction_hooks.recall.parts import is_own_text
 from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.text.escaping import replace_halves
 from compaction_hooks.view.carried import CARRIED_RATIO, Block, has_results, host_block, render_carried, result_block
 from compaction_hooks.view.parts import RESULTS, Reducible, list_parts
 from compaction_hooks.view.snapshot import Snapshot
@@ -76,7 +77,7 @@ def _find_results(snapshot: Snapshot[M], first: int, tools: Collection[str]) -> 
             continue
         if isinstance(result, ToolResult) and not is_failure(result):
             handle = part.handles.find(part) if part.handles else ""
-            yield part, result_block(_name_call(call), part.text, handle)
+            yield part, result_block(replace_halves(_name_call(call)), replace_halves(part.text), handle)
 
 
 def _name_call(call: ToolCall) -> str:

@@ -522,6 +522,15 @@ def test_calls_are_alike_if_their_arguments_are_whatever_the_line_in_the_tag_sho
     assert [text for _, text in carried_in(record.rendered)] == [f"skill {number}" for number in (0, 1, 3, 4, 5)]
 
 
+def test_half_a_character_of_a_result_is_in_no_later_request() -> None:
+    """The host's own list has it until it is covered; no provider accepts it."""
+    messages = [user("go"), *skill(0, "a \ud83d, 🔧 and \x1b[1m", "\ud83d"), *talk(8)]
+    record = keeping()[0].compact_sync(messages, keep_recent_tokens=500).record
+    assert record is not None
+    assert record.rendered.encode()
+    assert [text for _, text in carried_in(record.rendered)] == ["a \ufffd, 🔧 and \x1b[1m"]
+
+
 def test_a_result_comes_back_as_soon_as_it_may() -> None:
     """After a compaction that had no room for it, and after one of a worker without the rule, which cleared it before."""
     words, long = f"Port all of this: {prose(7_800)}", f"{SKILL}\n{prose(450)}"
