@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import compress
 from typing import Generic, NamedTuple, NoReturn
 
@@ -16,11 +17,12 @@ from compaction_hooks.tokens.budget import Budget
 from compaction_hooks.tokens.calibration import Calibration
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.tokens.windows import Prices, find_prices
+from compaction_hooks.view.carried import without_carried
 from compaction_hooks.view.head import whole_step
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.reasoning import ALL_READ, NOT_STALE, UnreadReasoning, find_unread, spare_open_turn
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
-from compaction_hooks.view.references import Beginning, Dressed, Kept, View
+from compaction_hooks.view.references import Beginning, Dressed, Kept, Reference, View
 from compaction_hooks.view.texts import parse_summary
 from compaction_hooks.view.view_of import view_until
 from compaction_hooks.view.write import write, write_kept
@@ -412,10 +414,26 @@ class Snapshot(NamedTuple, Generic[M]):
         return shown + [piece.message for piece in self.history.pieces(self.history.first_piece(view.tail_start))]
 
     def write_before(self, run: int) -> list[M]:
-        """Return the messages of the view before a run that it keeps: of a message that the run begins in, the pieces before."""
+        """Return the messages of the view before a run that it keeps: of a message that the run begins in, the pieces before.
+
+        For OpenAI without the texts that come back and those of ours among the messages: next to its summary it keeps the user's
+        messages, and would keep these for good.
+        """
         history, estimate = self.history, self.estimator.estimate_message_tokens
-        return self.write(view_until(self.view, history, history.run_start(run), estimate, self.format))
+        view = view_until(self.view, history, history.run_start(run), estimate, self.format)
+        if self.format.provider == "openai_responses":
+            view = view.change(references=tuple(_without_own_texts(view.references)))
+        return self.write(view)
 
     def text_tokens(self, text: str) -> int:
         """Return the estimate of a user message with this text, before calibration."""
         return self.estimator.estimate_message_tokens(Message(role="user", parts=(Text(text),)))
+
+
+def _without_own_texts(references: Iterable[Reference]) -> Iterator[Reference]:
+    """Yield the references without texts of ours among the host's messages, and without those that the summary carries."""
+    for each in references:
+        if isinstance(each, Kept):
+            yield each
+        elif each.before is None:
+            yield replace(each, text=without_carried(each.text))

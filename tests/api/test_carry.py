@@ -251,6 +251,20 @@ def test_a_text_behind_items_stays_at_its_place_when_results_are_cleared(dialect
         assert life.session.transform_context_sync(life.messages) == view
 
 
+def test_openai_is_not_given_what_it_would_keep_for_good() -> None:
+    """Next to its summary it keeps the user's messages: neither our summary's texts nor those behind its items are among them."""
+    life = Life(RESPONSES, Numbered())
+    by_hand(life)
+    assert life.asked is not None
+    life.asked = Native("openai_responses")
+    life.open(carry)
+    for _ in range(3):
+        assert SKILL in "".join(life.texts_of(by_hand(life)))
+    for request in life.asked.requests:
+        assert request.live is not None
+        assert "<carried" not in str(request.live.messages)
+
+
 # -- what a function may answer
 
 
