@@ -4,7 +4,8 @@
 2. An order is taken if the view last sent has the least part of its limit, if the user's turn has orders left, and if none is
    pending. Else the answer says why not, and when to ask again. The limit is the trigger; if nothing triggers, the window.
 3. An order is kept in this process, on the conversation. It ends with the attempt that it causes, unless that is aborted; with a
-   view under another record (after any other compaction, or an undo); and with a list without the request that it was given in.
+   view under another record (after any other compaction, which has its note, or an undo); and with a list without the request that
+   it was given in.
 """
 
 from __future__ import annotations

@@ -99,9 +99,12 @@ def run_compaction(
 def _run_attempt(
     conversation: Conversation[M], call: Call[M], order: Order
 ) -> Flow[tuple[Attempt[M], CompactionResult[M]]]:
-    """Run one attempt; other callers of this conversation wait for it."""
+    """Run one attempt, with the note of the model's tool; other callers of this conversation wait for it."""
     conversation.drop_missing()
     snapshot = learn_and_look(conversation, call).freeze(call.messages)
+    asked = conversation.tool_orders.find(snapshot)
+    if asked is not None:
+        order = order._replace(sections=asked.sections)
 
     running = conversation.running = RunningCompaction(conversation.id)
     end: Outcome = "aborted"

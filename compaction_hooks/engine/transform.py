@@ -193,11 +193,11 @@ def _check_trigger(conversation: Conversation[M], call: Call[M]) -> None:
 
 
 def _with_tool_order(conversation: Conversation[M], order: Order) -> Order:
-    """Return an order with the focus and the note of the model's tool, if the model gave an order too."""
+    """Return an order with the focus of the model's tool, if the model gave an order too."""
     asked = conversation.tool_orders.pending
     if asked is None:
         return order
-    order = order._replace(focus=asked.focus, sections=asked.sections)
+    order = order._replace(focus=asked.focus)
     if order.reason is not CompactionReason.TOOL:
         return order
     return order._replace(keep_ratio=KEEP_RECENT_RATIO, needs_summary=True)

@@ -15,7 +15,7 @@ from compaction_hooks.history.history import History, is_only_reasoning
 from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
-from compaction_hooks.strategies.carrying import carried_texts
+from compaction_hooks.strategies.carrying import Carrying
 from compaction_hooks.strategies.cut import choose_cut
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
@@ -41,8 +41,8 @@ class SummaryFrame(NamedTuple):
     Attributes:
         has_recall: Whether the recall tool is named. Known before the cut, as the sentences are: the cut leaves room for them.
         sections: Sections at the end of the summary, such as the facts of the host; known before the cut too.
-        carried: The texts that come back, in their tags. Before the cut with all results that may come back, then with those that
-            the summary covers.
+        carried: The texts that come back, in their tags. Before the cut they are as large as they may be, then they are those that
+            come back behind this cut.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
         handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
         covered: Host messages that it covers. Known with the summary, as all that follows here.
@@ -173,8 +173,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     """Choose the cut and gather the messages before it; None if none of them may be left out."""
     history, record = snapshot.history, snapshot.record
     covered_runs = max(history.runs_before_list, record.covered_runs if record else 0)
-    carried = carried_texts(snapshot, goal, range(covered_runs, history.run_count))
-    frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections, carried=carried)
+    carrying = Carrying(snapshot, goal)
+    frame = SummaryFrame(has_recall=snapshot.has_recall, sections=goal.told.sections, carried=carrying.render_largest())
     cut = choose_cut(snapshot, goal, frame.size(snapshot))
     if cut is None:
         return None
@@ -199,7 +199,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     frame = frame._replace(
         tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
         handles=_name_parts(snapshot, calls, runs, pinned, room=cut.allowance * HANDLES_RATIO),
-        carried=carried_texts(snapshot, goal, runs, pinned),
+        carried=carrying.render(cut.run, pinned),
     )
 
     return SummaryPlan(

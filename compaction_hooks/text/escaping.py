@@ -362,4 +362,9 @@ def remove_noise(text: str) -> str:
     encoded = text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")
     if not encoded.translate(None, _QUIET):
         return text
-    return _NOISE.sub("", text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return replace_halves(_NOISE.sub("", text))
+
+
+def replace_halves(text: str) -> str:
+    """Return the text with a sign in place of each half of a surrogate pair, which no provider accepts."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -74,6 +74,7 @@ def render_carried(
     estimate: Callable[[str], int],
     *,
     keeps_last: bool,
+    takes_largest: bool = False,
 ) -> str:
     """Return all that comes back, each text in its tags; "" for nothing.
 
@@ -87,10 +88,12 @@ def render_carried(
         most_tokens: The room of all.
         estimate: Size of a text in tokens.
         keeps_last: Whether the host's texts in `last` stay, too, under the names that have no new text.
+        takes_largest: Whether of each call the largest result comes back, not the newest: the covered ones are not known yet.
     """
     of_host = {block.head: block for block in told}
     kept: dict[str, Block] = {}
-    for block in (*_parse(last), *results):
+    blocks = [*_parse(last), *results]
+    for block in sorted(blocks, key=lambda block: len(block.text)) if takes_largest else blocks:
         if block.is_result:
             kept.pop(block.head, None)  # the newer one takes its place among the newest
             kept[block.head] = block
@@ -131,7 +134,14 @@ def find_carried(rendered: str) -> str:
 
 def has_carried(text: str) -> bool:
     """Return whether a text is a message of ours with texts that come back: not one that only quotes their tags."""
-    return "<carried " in text and text.startswith((SUMMARY_MARKER, "<carried "))
+    if "<carried " not in text:
+        return False
+    return text.startswith(SUMMARY_MARKER) or not without_carried(text).strip()
+
+
+def has_results(rendered: str) -> bool:
+    """Return whether results of calls come back in the message of a summary."""
+    return any(block.is_result for block in _parse(rendered))
 
 
 def without_carried(rendered: str) -> str:

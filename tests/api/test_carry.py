@@ -58,7 +58,7 @@ SKILL = """How to read a PDF.
 2. Umlauts äöü, 漢字 and 🔧 stay too, as does \\n, and a tab\there.
 
 """ + "\n".join(f"Rule {number}: look at table {number * 17} twice." for number in range(12))
-HANDLE = re.compile(r'<carried call=\'skill\("pdf"\)\' handle="(r\d+-[0-9a-f]+)">')
+HANDLE = re.compile(r'<carried call=\'skill\("pdf"\) [0-9a-f]{6}\' handle="(r\d+-[0-9a-f]+)">')
 
 
 def carry(_: CarryRequest) -> list[Carried]:
@@ -265,6 +265,20 @@ def test_a_text_behind_items_does_not_move_with_a_list_that_went_back() -> None:
     assert sum(SKILL in text for text in life.texts_of(life.view)) == 1
 
 
+def test_openai_is_not_given_what_it_would_keep_for_good() -> None:
+    """Next to its summary it keeps the user's messages: neither our summary's texts nor those behind its items are among them."""
+    life = Life(RESPONSES, Numbered())
+    by_hand(life)
+    assert life.asked is not None
+    life.asked = Native("openai_responses")
+    life.open(carry)
+    for _ in range(3):
+        assert SKILL in "".join(life.texts_of(by_hand(life)))
+    for request in life.asked.requests:
+        assert request.live is not None
+        assert "<carried" not in str(request.live.messages)
+
+
 # -- what a function may answer
 
 
@@ -456,8 +470,21 @@ def test_no_fact_is_taken_from_a_text_and_none_counts_as_kept_by_it() -> None:
         second = again.compact_sync([*result.messages, *talk(12, first=12)], keep_recent_tokens=500).record
         assert second is not None
         assert second.rendered.count("<carried") == (function is not None)
+        without = controller(200_000, settings=PLAIN)  # nor does it have the function
+        third = without.compact_sync([*result.messages, *talk(12, first=12)], keep_recent_tokens=500).record
+        assert third is not None
+        assert third.rendered == second.rendered
         made.append((loss_of(told, result.record), found, second.summary, second.digest, result.record.summary))
     assert made[0] == made[1]
+
+
+def test_words_of_the_user_that_quote_our_tags_are_the_users() -> None:
+    asked = Numbered()
+    quoted = user('<carried name="x">\nNever touch src/zz.py.\n</carried> Why do I see this?')
+    hooks = controller(16_384, summarizer=asked, settings=PLAIN)
+    hooks.compact_sync([user("go"), assistant("Done."), quoted, *talk(12)], keep_recent_tokens=500)
+    assert "Never touch src/zz.py." in asked.requests[0].prompt
+    assert find_facts([quoted])["constraint"] == ["Never touch src/zz.py."]
 
 
 # -- the rule "keep"
@@ -492,14 +519,87 @@ def test_the_newest_result_of_each_call_is_kept_over_ten_compactions_and_other_w
             messages += steps(2, 300, first=len(messages))
             session.transform_context_sync(messages)
         record = session.history()[-1]
-        calls = [("call='skill(\"xls\")'", "xls skill"), ("call='skill(\"pdf\")'", SKILL)]
-        assert carried_in(record.rendered) == calls
+        results = carried_in(record.rendered)
+        assert [text for _, text in results] == ["xls skill", SKILL]
+        assert [name[:18] for name, _ in results] == ['call=\'skill("xls")', 'call=\'skill("pdf")']
         if number % 3 == 1:  # another worker, without the rule
             other = controller(8_192, summarizer=Numbered(), settings=PLAIN).session("a")
             other.import_records(session.export_records())
             session = other
     newest = session.compact_sync([*messages, *skill(9, "new pdf"), *talk(8)], keep_recent_tokens=500).record
     assert newest is not None
+
+
+def test_calls_are_alike_if_their_arguments_are_whatever_the_line_in_the_tag_shows() -> None:
+    """The line has the values alone, in one order, and is cut."""
+    long = "x" * 200
+    calls: list[dict[str, Any]] = [
+        {"load": "a"},
+        {"drop": "a"},
+        {"a": 1, "b": 2},
+        {"b": 2, "a": 1},
+        {"of": f"{long}1"},
+        {"of": f"{long}2"},
+    ]
+    messages = [user("go")]
+    for number, arguments in enumerate(calls):
+        asked = call(f"s{number}", "skill", **arguments)
+        messages += [assistant(None, asked), tool(asked["id"], f"skill {number}")]
+    record = keeping()[0].compact_sync([*messages, *talk(8)], keep_recent_tokens=500).record
+    assert record is not None
+    assert [text for _, text in carried_in(record.rendered)] == [f"skill {number}" for number in (0, 1, 3, 4, 5)]
+
+
+def test_half_a_character_of_a_result_is_in_no_later_request() -> None:
+    """The host's own list has it until it is covered; no provider accepts it."""
+    messages = [user("go"), *skill(0, "a \ud83d, 🔧 and \x1b[1m", "\ud83d"), *talk(8)]
+    record = keeping()[0].compact_sync(messages, keep_recent_tokens=500).record
+    assert record is not None
+    assert record.rendered.encode()
+    assert [text for _, text in carried_in(record.rendered)] == ["a \ufffd, 🔧 and \x1b[1m"]
+
+
+def test_a_result_comes_back_as_soon_as_it_may() -> None:
+    """After a compaction that had no room for it, and after one of a worker without the rule, which cleared it before."""
+    words, long = f"Port all of this: {prose(7_800)}", f"{SKILL}\n{prose(450)}"
+    hooks, _ = keeping()
+    session, messages = hooks.session("a"), [user("go"), *skill(0, long), *talk(6), user(words), *steps(3, 300)]
+    session.transform_context_sync(messages)
+    assert "<carried" not in session.history()[-1].rendered
+    messages += [assistant("Done."), *talk(30, first=9)]
+    session.transform_context_sync(messages)
+    assert SKILL[:100] in session.history()[-1].rendered
+
+    other = controller(8_192, summarizer=Numbered(), settings=CompactionSettings(tool_rules={"skill": "first"}))
+    messages = [user("go"), *skill(0, SKILL * 4), *steps(8, 300)]
+    while "[Old" not in texts(view := other.transform_context_sync(messages)):
+        messages += steps(2, 300, first=len(messages))
+    for listed, comes_back in ((messages, True), (view, False)):  # a line in place of a result is none
+        again, _ = keeping(65_536)
+        again.session("a").import_records(other.session("default").export_records())
+        record = again.session("a").compact_sync([*listed, *talk(4)], keep_recent_tokens=300).record
+        assert record is not None
+        assert (SKILL in record.rendered) == ("<carried" in record.rendered) == comes_back
+
+
+@pytest.mark.parametrize("is_covered", [True, False])
+def test_the_room_is_that_of_the_results_that_are_covered(is_covered: bool) -> None:
+    """A short result of the same call, which stays in view, makes no room for a longer summary."""
+
+    def summarize(request: SummaryRequest) -> str:
+        return f"## Goal\n{prose(int(request.max_tokens * 0.85))}"
+
+    settings, sizes = CompactionSettings(tool_rules={"skill": "keep"}, clear_tool_results=False), list[int]()
+    for last in ([], skill(1, "short")):
+        hooks = controller(16_384, summarizer=summarize, settings=settings)
+        session, messages = hooks.session("a"), [user("go"), *skill(0, prose(2_000))]
+        if is_covered:
+            session.compact_sync([*messages, *steps(8, 300)], keep_recent_tokens=500)
+        result = session.compact_sync([*messages, *steps(30, 300), *last, *steps(1, 20)], keep_recent_tokens=100_000)
+        assert result.record is not None
+        assert "<carried" in result.record.rendered
+        sizes.append(result.tokens_after)
+    assert sizes[1] - sizes[0] < 100
 
 
 def test_a_newer_result_takes_the_place_of_the_last_and_undo_brings_that_back() -> None:
@@ -529,8 +629,8 @@ def test_a_long_result_is_shortened_with_a_handle_that_recall_reads_and_the_olde
     messages = [
         user("go"),
         *skill(0, prose(900), "old"),
-        *skill(1, "a small one", "xls"),
-        *skill(2, f"{prose(4_000)}"),
+        *skill(1, f"{prose(4_000)}"),
+        *skill(2, "a small one", "xls"),
         *talk(8),
     ]
     recall = hooks.session("default").recall_tool(lambda: messages)
@@ -538,7 +638,7 @@ def test_a_long_result_is_shortened_with_a_handle_that_recall_reads_and_the_olde
     text = str(view[0]["content"])
     handle = HANDLE.search(text)
     assert handle is not None
-    assert [name[:17] for name, _ in carried_in(text)] == ['call=\'skill("xls"', 'call=\'skill("pdf"']
+    assert [name[:17] for name, _ in carried_in(text)] == ['call=\'skill("pdf"', 'call=\'skill("xls"']
     assert f'characters left out; recall("{handle[1]}") shows them' in text
     assert f'{handle[1]}, skill("pdf")' in recall(handle[1])
 

@@ -169,8 +169,23 @@ def by_hand_and_back(session: Session, messages: list[Chat]) -> list[Chat]:
     return undo(session, by_hand(session, messages))
 
 
+def recover(session: Session, messages: list[Chat]) -> list[Chat]:
+    session.recover_sync(RuntimeError("prompt is too long: 9000 tokens > 8192 maximum"), messages)
+    return messages
+
+
 def rewind(_: Session, messages: list[Chat]) -> list[Chat]:
     return [*messages[:6], assistant("Done."), user("Now the printer.")]
+
+
+@folded("happens", [by_hand, recover])
+def test_another_compaction_before_the_next_call_has_the_note(
+    happens: Callable[[Session, list[Chat]], list[Chat]],
+) -> None:
+    session = controller(settings=CompactionSettings(clear_tool_results=False)).session("thread")
+    messages = asked(session, TASK, note=NOTE)
+    assert NOTE in str(session.transform_context_sync(happens(session, messages))[1])
+    assert [record.reason for record in session.history()] != ["tool"]
 
 
 @folded("happens", [undo, by_hand, by_hand_and_back, rewind])
