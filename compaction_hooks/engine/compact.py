@@ -102,9 +102,9 @@ def _run_attempt(
     """Run one attempt, with the note of the model's tool; other callers of this conversation wait for it."""
     conversation.drop_missing()
     snapshot = learn_and_look(conversation, call).freeze(call.messages)
-    asked = conversation.tool_orders.find(snapshot)
-    if asked is not None:
-        order = order._replace(sections=asked.sections)
+    conversation.tool_orders.end_unless_of(snapshot)
+    if conversation.tool_orders.pending is not None:
+        order = order._replace(sections=conversation.tool_orders.pending.sections)
 
     running = conversation.running = RunningCompaction(conversation.id)
     end: Outcome = "aborted"
