@@ -415,8 +415,8 @@ class CheckedSession(Generic[M]):
     def _check_pins(self, original: ListCopy[M], view: Sequence[M]) -> None:
         """Check that unchanged pins are in the view as the same objects, from this worker's next summary on."""
         shown = {id(message) for message in view}
-        known = {(record.covered_digest, record.rendered) for record in self._records_before}
-        made = {(event.record.covered_digest, event.record.rendered) for event in self._compactions()}
+        known = {(record.covered_digest, record.summary) for record in self._records_before}
+        made = {(event.record.covered_digest, event.record.summary) for event in self._compactions()}
         for number, (pinned, held, was_shown) in enumerate(self._pinned):
             if pinned == held and any(message is pinned for message in original.messages):
                 is_due = bool(made - known) if made else was_shown and not self._is_other_record
@@ -478,7 +478,9 @@ class CheckedSession(Generic[M]):
         elsewhere = CompactionController(
             format=self._format,
             context_window=1_000_000_000,
-            settings=CompactionSettings(auto_compact=False, repair=repair, max_result_tokens=longest),
+            settings=CompactionSettings(
+                auto_compact=False, repair=repair, max_result_tokens=longest, tool_rules=self._settings.tool_rules
+            ),
         ).session("elsewhere")
         elsewhere.import_records(self.session.export_records())
         return elsewhere.to_store(elsewhere.transform_context_sync(list(messages), model=self._model))

@@ -17,6 +17,8 @@ END: Final = r"[\s\"]"
 """A sign at which a word surely ends."""
 _SUMMARY: Final = "[Conversation summary]"
 """The beginning of every summary."""
+_CARRIED: Final = re.compile(r"\n\n<carried .*?\n</carried>", re.DOTALL)
+"""A text that comes back behind a summary: it is no one's words."""
 _NUMBER: Final = re.compile(r"\A#\d+ ")
 """The number of a task, which another call than that of its words may tell."""
 
@@ -43,7 +45,9 @@ def check_loss(
         BrokenPromise: a figure differs from the number of facts.
     """
     head = _find_head(messages, format)
-    if head is not None and _texts(format.read(head)) not in {known.rendered for known in records}:
+    if head is not None and "\n".join(each.text for each in format.read(head)) not in {
+        each.rendered for each in records
+    }:
         return  # its record is gone
     shown = [piece for message in view for piece in format.read(message)]
     of_user = _texts([piece for piece in shown if piece.role == "user"])
@@ -94,7 +98,7 @@ def _texts(messages: Sequence[Message]) -> str:
                     found.append(text)
                 case _:
                     pass
-    return "\n".join(found)
+    return "\n".join(_CARRIED.sub("", text) if text.startswith(_SUMMARY) else text for text in found)
 
 
 def _has(text: str, fact: str, kind: str) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from compaction_hooks import (
+    Carried,
+    CarryRequest,
     CompactionController,
     CompactionRecord,
     CompactionSettings,
@@ -70,6 +72,7 @@ class Rehearsal:
         settings: The policy.
         store: Keeps records across crashes; None: a store in memory.
         dialect: The form of its messages at the start.
+        carry: Returns the texts that come back, in every worker.
         is_async: Whether to use the controller's async methods.
     """
 
@@ -80,11 +83,13 @@ class Rehearsal:
         settings: CompactionSettings | None = None,
         store: RecordStore | None = None,
         dialect: Dialect = OPENAI_CHAT,
+        carry: Callable[[CarryRequest], list[Carried]] | None = None,
         is_async: bool = False,
     ) -> None:
         self.window = window
         self.settings = settings or CompactionSettings()
         self.store = store or MemoryStore()
+        self.carry = carry
         self.asked = AskedSummaries(self._summarize)
         self.bad_answers: list[str | Summary | Exception] = []
         self.count_ratio = 1.0
@@ -354,6 +359,7 @@ class Rehearsal:
             store=self.store,
             format=self.dialect.format,
             summarizer=self.asked,
+            carry=self.carry,
         )
 
     def _branch(self, messages: list[ChatMessage], session_id: str) -> Branch:
