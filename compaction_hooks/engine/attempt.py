@@ -333,6 +333,7 @@ class Attempt(Generic[M]):
             self._snapshot = snapshot
             return (yield from self._skip_outdated(start))
 
+        conversation.pressure.end()
         yield from self._report_finished(snapshot, record, start)
         if not snapshot.is_current:
             view = self._hand_out(snapshot, is_by_hand=self._is_manual)

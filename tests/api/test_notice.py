@@ -183,6 +183,37 @@ def test_a_list_that_went_back_is_filled_again() -> None:
     assert len(events) == 2
 
 
+OTHERS: dict[str, tuple[Callable[[Controller, list[Chat]], object], int]] = {
+    "a plan": (lambda hooks, few: hooks.preview_sync(few, plan_only=True), 1),
+    "a preview": (lambda hooks, few: hooks.preview_sync(few), 1),
+    "a load": (lambda hooks, few: hooks.load_sync(few), 1),
+    "a call": (lambda hooks, few: hooks.transform_context_sync(few), 2),
+}
+
+
+@folded("act, told", OTHERS)
+def test_a_list_without_the_record_ends_neither_it_nor_by_a_look_the_filling(
+    act: Callable[[Controller, list[Chat]], object], told: int
+) -> None:
+    events: list[CompactionEvent] = []
+    for notice in (WORD, False):
+        hooks, messages = summarizing(events=events, notice=notice), [*NEAR, *steps(10, first=20)]
+        hooks.compact_sync(messages)
+        for number in count(40):
+            messages += step(number)
+            events.clear()
+            view = hooks.transform_context_sync(messages)
+            if events:
+                break
+        assert hooks.session("default").record is not None
+
+        act(hooks, messages[:3])
+        later = hooks.transform_context_sync([*messages, *step(90, 10)])
+        assert later[: len(view)] == view
+        assert written(later) == bool(notice)
+        assert len([event for event in events if isinstance(event, ContextPressure)]) == (1 if notice else told)
+
+
 # -- what it waits for
 
 CALLS, BEHIND = [assistant(None, call("p", path="a"), call("q", path="b"))], [assistant("Done."), user("Go on.")]
