@@ -547,6 +547,16 @@ async def test_callers_at_the_same_time_share_one_veto() -> None:
     assert (len(host.plans), len(whys(events))) == (1, 1)
 
 
+@pytest.mark.parametrize("first", ["compact", "preview"])
+async def test_of_the_callers_that_waited_for_a_compaction_that_was_not_made_one_compacts(first: str) -> None:
+    host, summarizer, messages = Host(VETO, None), Scripted(), above_threshold()
+    hooks = controller(summarizer=summarizer, settings=PLAIN, before_compact=host.later)
+    begun = hooks.preview(messages) if first == "preview" else hooks.compact(messages)
+    results = await asyncio.gather(begun, *(hooks.compact(messages) for _ in range(3)))
+    assert [result.outcome for result in results] == ["vetoed", "compacted", "compacted", "compacted"]
+    assert (len(host.plans), len(summarizer.requests)) == (2, 1)
+
+
 def test_a_list_that_the_function_changes_is_compacted_as_it_is_then_without_a_second_question() -> None:
     plans: list[CompactionPlan] = []
     messages = above_threshold()
