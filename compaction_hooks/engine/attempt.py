@@ -231,7 +231,7 @@ class Attempt(Generic[M]):
                 else None
             )
 
-        asked = self._snapshot, self._budget, self._call, plan, self.answers.focus
+        asked = self._snapshot, self._budget, self._call, plan, self.answers.find_focus(self._snapshot)
         answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))

@@ -358,6 +358,27 @@ def test_the_focus_of_the_session_wins_over_the_controllers_and_that_of_the_call
     assert "the schema" in asked.requests[0].prompt
 
 
+def test_a_focus_of_any_length_leaves_the_summarizer_its_window() -> None:
+    asked, size = Scripted(), CharacterEstimator().estimate_tokens
+    hooks = controller(summarizer=asked, settings=PLAIN, before_compact=Host(Advice(focus="word " * 100_000)))
+    hooks.transform_context_sync(above_threshold())
+    (request,) = asked.requests
+    assert 400 < size(request.focus or "") <= 500
+    assert size(request.prompt) < 8_192
+
+
+def test_half_a_character_is_replaced_in_what_the_function_says() -> None:
+    asked, events = Scripted(), list[CompactionEvent]()
+    half = Host(Advice(veto="a\ud83d deploy"), Advice(focus="the\ud83d key", facts=["it\ud83d is ROT-77"]))
+    hooks = controller(summarizer=asked, events=events, settings=PLAIN, before_compact=half)
+    hooks.transform_context_sync(above_threshold())
+    view = hooks.compact_sync(above_threshold()).messages
+    assert whys(events) == ["vetoed: a\ufffd deploy"]
+    assert asked.requests[0].focus == "the\ufffd key"
+    assert "- it\ufffd is ROT-77" in texts(view)
+    assert texts(view).encode()
+
+
 WRITERS = {
     "a model": (Scripted("## Goal\n- port it"), PLAIN),
     "a rule": (None, PLAIN),
