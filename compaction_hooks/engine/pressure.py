@@ -5,7 +5,8 @@
 2. The notice is behind the last run of that call, named by the content up to there: it is in each view under that record of a list
    that has this content, until a compaction or an undo ends it. No record, no summary and no list to store has it.
 3. It waits for a list that a user's message may follow. It does not follow the assistant, nor the results of a step that still
-   lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that.
+   lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that. A view
+   that it would take above the input limit goes out without it.
 4. No other process knows it. If one has answered since, the notice goes: `learn` sees to it.
 """
 
@@ -174,8 +175,11 @@ def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
     if not history.run_calls(run - 1).keys() <= answered:
         return False
 
+    notice = Message(role="user", parts=(Text(text),))
+    tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
+    if snapshot.tokens + tokens > snapshot.input_limit:
+        return False
+
     before = snapshot.neutral_view(snapshot.view)
-    faults = worsened(
-        before, [*before, Message(role="user", parts=(Text(text),))], format.provider, model=snapshot.model
-    )
+    faults = worsened(before, [*before, notice], format.provider, model=snapshot.model)
     return all(fault.rule == "role_repeated" and joins_rows for fault in faults)

@@ -241,6 +241,16 @@ def test_it_waits_for_a_list_that_it_may_follow(more: list[Chat], then: list[Cha
     assert not event.is_model_told
 
 
+def test_a_view_that_would_not_fit_with_it_goes_out_without_it() -> None:
+    events: list[CompactionEvent] = []
+    hooks = controller(notice=prose(4_000), events=events)
+    assert hooks.transform_context_sync(NEAR) is NEAR
+    assert tokens_of(hooks) < 8_192 < tokens_of(hooks) + 4_000
+    (event,) = events
+    assert isinstance(event, ContextPressure)
+    assert not event.is_model_told
+
+
 def test_for_bedrock_it_joins_the_words_of_the_user_and_no_results() -> None:
     events: list[CompactionEvent] = []
     hooks: Controller = controller(format=BedrockConverseFormat(), notice=WORD, events=events)
