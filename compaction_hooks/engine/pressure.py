@@ -6,7 +6,7 @@
    that has this content, until a compaction or an undo ends it. No record, no summary and no list to store has it.
 3. It waits for a list that a user's message may follow. It does not follow the assistant, nor the results of a step that still
    lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that. A view
-   that it would take above the input limit goes out without it.
+   that it would take above the trigger goes out without it: the same list would be compacted at once.
 4. No other process knows it. If one has answered since, the notice goes: `learn` sees to it.
 """
 
@@ -177,9 +177,15 @@ def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
 
     notice = Message(role="user", parts=(Text(text),))
     tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
-    if snapshot.tokens + tokens > snapshot.input_limit:
+    if snapshot.tokens + tokens > _most_tokens(snapshot):
         return False
 
     before = snapshot.neutral_view(snapshot.view)
     faults = worsened(before, [*before, notice], format.provider, model=snapshot.model)
     return all(fault.rule == "role_repeated" and joins_rows for fault in faults)
+
+
+def _most_tokens(snapshot: Snapshot[Any]) -> int:
+    """Return the size up to which a list that is not due stays so; a trigger of the host may let it grow to the input limit."""
+    trigger = snapshot.budget.trigger if snapshot.budget is not None else 0
+    return trigger if snapshot.tokens <= trigger else snapshot.input_limit
