@@ -124,7 +124,11 @@ class Pressure:
             self._found = None if place is None else (history.log, place)
         if self._found is None or self._found[1] > history.piece_count:
             return ()
-        return (Behind(self._found[1], notice.text),)
+
+        place = self._found[1]
+        if place < history.piece_count and history.piece(place).message == _write(notice.text):
+            return ()  # the host keeps the view in place of its list
+        return (Behind(place, notice.text),)
 
     def end(self) -> None:
         """Show the notice no more: its record has a successor, or was undone."""
@@ -156,6 +160,10 @@ def _find_place(history: History[Any], notice: _Notice) -> int | None:
     return place if place == history.first_piece(history.host_of(place)) else None
 
 
+def _write(text: str) -> Message:
+    return Message(role="user", parts=(Text(text),))
+
+
 def _said_in(history: History[Any], run: int) -> list[int]:
     """Return the pieces of a run that its digest covers."""
     return [index for index in history.run_pieces(run) if history.piece(index).side is not None]
@@ -175,7 +183,7 @@ def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
     if not history.run_calls(run - 1).keys() <= answered:
         return False
 
-    notice = Message(role="user", parts=(Text(text),))
+    notice = _write(text)
     tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
     if snapshot.tokens + tokens > _most_tokens(snapshot):
         return False

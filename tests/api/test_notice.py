@@ -153,6 +153,7 @@ CHANGES: dict[str, tuple[Callable[[list[Chat]], list[Chat]], bool]] = {
     "a rewind to before it": (lambda messages: messages[:-2], False),
     "an edit before it": (lambda messages: [messages[0], user("Port the lexer."), *messages[2:]], False),
     "an edit of the message before it": (lambda messages: [*messages[:-1], tool("call_11", "# nothing")], False),
+    "the view, kept in place of the list": (lambda messages: [*messages, user(WORD)], False),
     "other first messages": (lambda messages: [messages[0], user("Hi."), assistant("Hi."), *messages[1:]], False),
 }
 
@@ -170,6 +171,12 @@ def test_it_stays_while_the_list_has_what_is_before_it(change: Callable[[list[Ch
     assert after is changed or stays
     assert hooks.transform_context_sync([*messages, *APPENDED]) == whole  # the way back has it at its place
     assert len(events) == 1
+
+
+def test_a_host_that_keeps_the_view_in_place_of_its_list_has_it_once() -> None:
+    hooks, messages = controller(notice=WORD), list[Chat]()
+    kept = [*fill(hooks, messages), *APPENDED]
+    assert hooks.transform_context_sync(kept) is kept
 
 
 def test_a_list_that_went_back_is_filled_again() -> None:
