@@ -22,6 +22,8 @@ __all__ = ["Advice", "AdviceFunction", "Carried", "CarryFunction", "CarryRequest
 
 FACTS_TOKENS = 500
 """The most tokens of all facts of the host in one summary, with their heading."""
+FOCUS_TOKENS = 500
+"""The most tokens of the host's focus: a larger one would take the summarizer's window."""
 FACTS_HEADING = "## Told by the application"
 """The heading above them: the words are not the user's."""
 
@@ -89,7 +91,8 @@ class Advice(Value):
         veto: Why it shall not be made now; None or "": it may be. It holds until the user's next message: no call compacts
             at the threshold, and the function is not asked again. Above the input limit and after an overflow it does not count.
             Of a compaction by hand it is the outcome, and holds for no other one.
-        focus: The subject that the summary should pay attention to, as `compact(focus=...)`, which goes before it.
+        focus: The subject that the summary should pay attention to, as `compact(focus=...)`, which goes before it; 500 tokens of it
+            at most.
         facts: Facts that the summary shall have as the host's, a line for each, 500 tokens of them at most.
     """
 

@@ -231,7 +231,7 @@ class Attempt(Generic[M]):
                 else None
             )
 
-        asked = self._snapshot, self._budget, self._call, plan, self.answers.focus
+        asked = self._snapshot, self._budget, self._call, plan, self.answers.find_focus(self._snapshot)
         answer = yield from summarize(*asked, self._spend, self._conversation.id)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
@@ -333,6 +333,7 @@ class Attempt(Generic[M]):
             self._snapshot = snapshot
             return (yield from self._skip_outdated(start))
 
+        conversation.pressure.end()
         yield from self._report_finished(snapshot, record, start)
         if not snapshot.is_current:
             view = self._hand_out(snapshot, is_by_hand=self._is_manual)

@@ -65,6 +65,7 @@ class Call(NamedTuple, Generic[M]):
         seconds_since_last_call: Seconds since the last call began; None if unknown.
         issuer: The API that reads the views and compacts by itself, without a model; None: no native items.
         cut_at: Input and output, in tokens, at which the window ended the answer of this very call; None: it did not.
+        is_look: Whether the list is only looked at, and no view of it is sent.
     """
 
     messages: list[M]
@@ -81,6 +82,7 @@ class Call(NamedTuple, Generic[M]):
     seconds_since_last_call: float | None = None
     issuer: Issuer | None = None
     cut_at: int | None = None
+    is_look: bool = False
 
 
 class Order(NamedTuple):

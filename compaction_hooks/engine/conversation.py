@@ -230,6 +230,7 @@ class Conversation(Generic[M]):
     def _undo(self, ids: Set[str]) -> None:
         if self.records.undo(ids):
             self.history = None
+            self.pressure.end()
 
     def drop_missing(self) -> None:
         """Remove the records that the store no longer has, with the pins that no other record holds."""

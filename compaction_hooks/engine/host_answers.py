@@ -15,7 +15,8 @@ from typing import Any
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.runtime.effects import Emit, Flow, RunningCompaction
 from compaction_hooks.runtime.tellers import Asking, Tellers, ask_advice, ask_carry
-from compaction_hooks.telling import Advice, CarryRequest, CompactionPlan, Told, write_facts
+from compaction_hooks.telling import FOCUS_TOKENS, Advice, CarryRequest, CompactionPlan, Told, write_facts
+from compaction_hooks.text.shortening import shorten_to
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -107,10 +108,11 @@ class HostAnswers:
         is_too_large = snapshot.exceeds_input_limit and not self._is_manual
         return is_too_large or self._reason is CompactionReason.OVERFLOW
 
-    @property
-    def focus(self) -> str | None:
-        """The subject of the summary: that of a call by hand, else the host's advice, else that of the order."""
+    def find_focus(self, snapshot: Snapshot[Any]) -> str | None:
+        """Return the subject of the summary: that of a call by hand, else the host's advice, else that of the order."""
         advised = self.advice.focus if self.advice is not None else None
+        if advised is not None:
+            advised = shorten_to(advised, FOCUS_TOKENS, snapshot.estimator.estimate_tokens)
         return (self._focus or advised) if self._is_manual else (advised or self._focus)
 
     def add_to(self, told: Told, snapshot: Snapshot[Any]) -> Told:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -46,9 +47,20 @@ def learn_and_look(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
 def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = False) -> Reading[M]:
     """Read a call's list, make the view of the active record, and learn from the usage in the answers.
 
+    A list that is only looked at may be a part of the host's: it teaches nothing about reasoning.
+
     Args:
         is_request: Whether the view is for the host's next request: the next answer is to it, and to no view before.
     """
+    known = conversation.reasoning
+    conversation.reasoning = copy(known) if call.is_look else known
+    try:
+        return _learn(conversation, call, is_request=is_request)
+    finally:
+        conversation.reasoning = known
+
+
+def _learn(conversation: Conversation[M], call: Call[M], *, is_request: bool) -> Reading[M]:
     settings, shared = call.settings, call.shared
     model = call.model or shared.model
     is_mended = settings.repair if call.repair is None else call.repair
@@ -63,7 +75,7 @@ def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = Fa
     if is_request:
         conversation.reasoning.expect_answer(history, shown)
     is_bound = conversation.reasoning.binds(model, conversation.format, settings.sealed_reasoning)
-    if is_bound and conversation.reasoning.has_answer_of_another(history, conversation.sent_runs):
+    if is_bound and not call.is_look and conversation.reasoning.has_answer_of_another(history, conversation.sent_runs):
         conversation.end_notice()
     view = _make_view(conversation, settings, history, record, shown, model, issuer, is_bound=is_bound)
 

@@ -1,11 +1,12 @@
 """The word to the model before its context is cut: once for each filling, at a place where it then stays.
 
-1. A filling is the calls under one record and one summary of the provider's own. It begins anew if the list goes back to before the
-   call that told of it. `_tell_pressure` (`engine/transform.py`), in the flow of a call, is all that tells.
-2. The notice is behind the last run of that call, named by the content up to there: it is in each view of a list that has this
-   content, until another record is active. No record, no summary and no list to store has it.
+1. A filling is the calls under one record and one summary of the provider's own. It begins anew if a call has a list from before
+   the call that told of it. `_tell_pressure` (`engine/transform.py`), in the flow of a call, is all that tells.
+2. The notice is behind the last run of that call, named by the content up to there: it is in each view under that record of a list
+   that has this content, until a compaction or an undo ends it. No record, no summary and no list to store has it.
 3. It waits for a list that a user's message may follow. It does not follow the assistant, nor the results of a step that still
-   lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that.
+   lacks one; nor any results for Mistral, nor where it would join them, as for Bedrock, some of whose models refuse that. A view
+   that it would take above the trigger goes out without it: the same list would be compacted at once.
 4. No other process knows it. If one has answered since, the notice goes: `learn` sees to it.
 """
 
@@ -85,6 +86,11 @@ class Pressure:
         self._found: tuple[Log[Any], int] | None = None
         """The log in which the notice was found last, and the piece before which it is."""
 
+    def go_back(self, history: History[Any]) -> None:
+        """End the filling if a call has a list from before the call that told of it."""
+        if self._filling is not None and history.run_count < self._filling.run_count:
+            self._filling = None
+
     def begin_filling(self, snapshot: Snapshot[Any]) -> bool:
         """Return whether a filling begins with this nearly full view; remember it then."""
         record, native, count = snapshot.record, snapshot.native, snapshot.history.run_count
@@ -108,28 +114,31 @@ class Pressure:
         return True
 
     def find(self, history: History[Any], record: CompactionRecord | None) -> tuple[Behind, ...]:
-        """Return the notice with its place in a list, if the list has it. Another record ends it, a way back the filling."""
-        notice, filling = self._notice, self._filling
-        if filling is not None and history.run_count < filling.run_count:
-            self._filling = None
+        """Return the notice with its place in a list, if the view of this record has it."""
+        notice = self._notice
         if notice is None or notice.record_id != (record.id if record else None):
-            self._notice = self._found = None
+            self._found = None
             return ()
         if self._found is None or self._found[0] is not history.log:
             place = _find_place(history, notice)
             self._found = None if place is None else (history.log, place)
         if self._found is None or self._found[1] > history.piece_count:
             return ()
+
         place = self._found[1]
-        # A host that stored what was sent has it in its list.
-        is_listed = place < history.piece_count and history.piece(place).message.text == notice.text
-        return () if is_listed else (Behind(place, notice.text),)
+        if place < history.piece_count and history.piece(place).message == _write(notice.text):
+            return ()  # the host keeps the view in place of its list
+        return (Behind(place, notice.text),)
+
+    def end(self) -> None:
+        """Show the notice no more: its record has a successor, or was undone."""
+        self._notice = self._found = None
 
     def end_sent(self, sent_runs: int) -> bool:
         """Show a notice no more that the view last sent, of so many runs, may have had; return whether there was one."""
         if self._notice is None or self._notice.run >= sent_runs:
             return False
-        self._notice = self._found = None
+        self.end()
         return True
 
     def first_run_behind(self, view: View[Any]) -> int:
@@ -151,6 +160,10 @@ def _find_place(history: History[Any], notice: _Notice) -> int | None:
     return place if place == history.first_piece(history.host_of(place)) else None
 
 
+def _write(text: str) -> Message:
+    return Message(role="user", parts=(Text(text),))
+
+
 def _said_in(history: History[Any], run: int) -> list[int]:
     """Return the pieces of a run that its digest covers."""
     return [index for index in history.run_pieces(run) if history.piece(index).side is not None]
@@ -170,8 +183,17 @@ def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
     if not history.run_calls(run - 1).keys() <= answered:
         return False
 
+    notice = _write(text)
+    tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
+    if snapshot.tokens + tokens > _most_tokens(snapshot):
+        return False
+
     before = snapshot.neutral_view(snapshot.view)
-    faults = worsened(
-        before, [*before, Message(role="user", parts=(Text(text),))], format.provider, model=snapshot.model
-    )
+    faults = worsened(before, [*before, notice], format.provider, model=snapshot.model)
     return all(fault.rule == "role_repeated" and joins_rows for fault in faults)
+
+
+def _most_tokens(snapshot: Snapshot[Any]) -> int:
+    """Return the size up to which a list that is not due stays so; a trigger of the host may let it grow to the input limit."""
+    trigger = snapshot.budget.trigger if snapshot.budget is not None else 0
+    return trigger if snapshot.tokens <= trigger else snapshot.input_limit

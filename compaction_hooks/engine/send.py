@@ -24,7 +24,7 @@ from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.engine.transform import send_view, transform
 from compaction_hooks.errors import ContextOverflowError
 from compaction_hooks.foreign import read_attribute
-from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, sealed_items
+from compaction_hooks.formats.answers import ENDINGS, context_tokens, is_cut_by_window, read_output, sealed_items
 from compaction_hooks.messages import M, Message
 from compaction_hooks.native import is_native_refusal
 from compaction_hooks.overflow import OverflowInfo, parse_overflow
@@ -309,6 +309,8 @@ def _record_response(
         report_usage(conversation, call.shared, answer.usage, sent.snapshot, answer.model)
         conversation.totals.report(answer.usage, sent.view, answer.model)
         learn_from_answer(call.shared, sent.snapshot.model, answer, sent.snapshot.budget)
+    elif output := read_output(response):
+        conversation.totals.report_output(output, sent.view)
 
     # A plain text is the model's own, and may speak of overflows without being one; an answer that ended by itself is none.
     has_ended = answer is not None and answer.stop_reason in ENDINGS

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -117,6 +117,16 @@ class Totals:
             and (view is None or view is call.sent.view or view is call.sent.to_store)
         ):
             self._open = call._replace(usage=usage, model=model or call.model, is_answered=True)
+
+    def report_output(self, tokens: int, view: list[Any]) -> None:
+        """Set the output of the newest call, whose input is known: a stream told it before.
+
+        Args:
+            view: The list that was answered.
+        """
+        call = self._open
+        if call is not None and call.usage is not None and view is call.sent.view:
+            self._open = call._replace(usage=replace(call.usage, output_tokens=tokens))
 
     def read(self, summaries: Usage, history: History[Any] | None, model: str | None) -> SessionTotals:
         """Return the totals of now.

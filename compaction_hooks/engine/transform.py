@@ -106,6 +106,7 @@ def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M
 def _tell_pressure(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[Snapshot[M]]:
     """Tell the host, and the model if the host wants it, that the context is nearly full; return the snapshot to send."""
     budget, pressure = snapshot.budget, conversation.pressure
+    pressure.go_back(snapshot.history)
     is_ours = call.settings.auto_compact and not call.server_compaction
     if budget is None or not is_ours or snapshot.tokens <= budget.trigger * PRESSURE_RATIO:
         return snapshot

@@ -82,6 +82,13 @@ def read_answer(response: object) -> Message | None:
     )
 
 
+def read_output(chunk: object) -> int:
+    """Return the output tokens of a chunk that counts nothing else: the last one of a stream of Anthropic's; 0 for any other."""
+    if _field(chunk, "type") != "message_delta":
+        return 0
+    return _count(fields_of(_field(chunk, "usage")) or {}, "output_tokens") or 0
+
+
 _DEEPER: Final = ("response", "messageStop", "metadata", "chunk")
 _USAGES: Final = ("usage", "usage_metadata", "usageMetadata")
 

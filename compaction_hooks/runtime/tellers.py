@@ -17,6 +17,7 @@ from compaction_hooks.events import CompactionEvent, HostCallFailed
 from compaction_hooks.foreign import describe_error
 from compaction_hooks.runtime.effects import AskHost, Failure, Flow, RunningCompaction, Success, T
 from compaction_hooks.telling import Advice, AdviceFunction, Carried, CarryFunction, CarryRequest, CompactionPlan, Told
+from compaction_hooks.text.escaping import remove_noise
 
 VETO_CHARS: Final = 200
 """The most characters of a veto in events and in the log."""
@@ -95,8 +96,8 @@ def ask_advice(asking: Asking, plan: CompactionPlan) -> Flow[tuple[Advice, list[
         else:
             answers.append(answer)
 
-    vetoes = [" ".join(each.veto.split())[:VETO_CHARS] for each in answers if each.veto]
-    focuses = [each.focus for each in answers if each.focus]
+    vetoes = [" ".join(remove_noise(each.veto).split())[:VETO_CHARS] for each in answers if each.veto]
+    focuses = [remove_noise(each.focus) for each in answers if each.focus]
     facts = tuple(fact for each in answers for fact in each.facts)
     return Advice(veto="; ".join(vetoes) or None, focus=focuses[-1] if focuses else None, facts=facts), failures
 

@@ -198,7 +198,8 @@ class ConversationMethods(RecallMethods[M]):
             ContextOverflowError: the list does not fit the window and cannot be made to fit.
         """
         order = build_order(keep_recent_tokens, focus, is_preview=True)
-        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        call = check_call(self.engine, messages, options)._replace(is_look=True)
+        caller = build_caller(signal, options)
         if plan_only:
             return await self.engine.driver.run(plan_by_hand(self.engine.conversation, call, order), caller)
         return await self.engine.driver.run(compact(self.engine.conversation, call, order), caller)
@@ -239,7 +240,8 @@ class ConversationMethods(RecallMethods[M]):
     ) -> CompactionResult[T] | CompactionPlan:
         """As `preview`, for callers without an event loop."""
         order = build_order(keep_recent_tokens, focus, is_preview=True)
-        call, caller = check_call(self.engine, messages, options), build_caller(signal, options)
+        call = check_call(self.engine, messages, options)._replace(is_look=True)
+        caller = build_caller(signal, options)
         if plan_only:
             return self.engine.driver.run_sync(plan_by_hand(self.engine.conversation, call, order), caller)
         return self.engine.driver.run_sync(compact(self.engine.conversation, call, order), caller)
@@ -311,7 +313,8 @@ class ConversationMethods(RecallMethods[M]):
         self.engine.driver.run_sync(self._load(messages, options), build_caller(None, options))
 
     def _load(self, messages: list[T] | None, options: CallOptions) -> Flow[None]:
-        return self.engine.load(None if messages is None else check_call(self.engine, messages, options))
+        call = None if messages is None else check_call(self.engine, messages, options)._replace(is_look=True)
+        return self.engine.load(call)
 
     def pin(self, message: object, *, store: bool = True) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.

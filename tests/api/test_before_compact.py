@@ -359,6 +359,27 @@ def test_the_focus_of_the_session_wins_over_the_controllers_and_that_of_the_call
     assert "the schema" in asked.requests[0].prompt
 
 
+def test_a_focus_of_any_length_leaves_the_summarizer_its_window() -> None:
+    asked, size = Scripted(), CharacterEstimator().estimate_tokens
+    hooks = controller(summarizer=asked, settings=PLAIN, before_compact=Host(Advice(focus="word " * 100_000)))
+    hooks.transform_context_sync(above_threshold())
+    (request,) = asked.requests
+    assert 400 < size(request.focus or "") <= 500
+    assert size(request.prompt) < 8_192
+
+
+def test_half_a_character_is_replaced_in_what_the_function_says() -> None:
+    asked, events = Scripted(), list[CompactionEvent]()
+    half = Host(Advice(veto="a\ud83d deploy"), Advice(focus="the\ud83d key", facts=["it\ud83d is ROT-77"]))
+    hooks = controller(summarizer=asked, events=events, settings=PLAIN, before_compact=half)
+    hooks.transform_context_sync(above_threshold())
+    view = hooks.compact_sync(above_threshold()).messages
+    assert whys(events) == ["vetoed: a\ufffd deploy"]
+    assert asked.requests[0].focus == "the\ufffd key"
+    assert "- it\ufffd is ROT-77" in texts(view)
+    assert texts(view).encode()
+
+
 WRITERS = {
     "a model": (Scripted("## Goal\n- port it"), PLAIN),
     "a rule": (None, PLAIN),
@@ -546,6 +567,16 @@ async def test_callers_at_the_same_time_share_one_veto() -> None:
     views = await asyncio.gather(*(hooks.transform_context(messages) for _ in range(3)))
     assert all(view is messages for view in views)
     assert (len(host.plans), len(whys(events))) == (1, 1)
+
+
+@pytest.mark.parametrize("first", ["compact", "preview"])
+async def test_of_the_callers_that_waited_for_a_compaction_that_was_not_made_one_compacts(first: str) -> None:
+    host, summarizer, messages = Host(VETO, None), Scripted(), above_threshold()
+    hooks = controller(summarizer=summarizer, settings=PLAIN, before_compact=host.later)
+    begun = hooks.preview(messages) if first == "preview" else hooks.compact(messages)
+    results = await asyncio.gather(begun, *(hooks.compact(messages) for _ in range(3)))
+    assert [result.outcome for result in results] == ["vetoed", "compacted", "compacted", "compacted"]
+    assert (len(host.plans), len(summarizer.requests)) == (2, 1)
 
 
 def test_a_list_that_the_function_changes_is_compacted_as_it_is_then_without_a_second_question() -> None:

@@ -155,6 +155,7 @@ CHANGES: dict[str, tuple[Callable[[list[Chat]], list[Chat]], bool]] = {
     "a rewind to before it": (lambda messages: messages[:-2], False),
     "an edit before it": (lambda messages: [messages[0], user("Port the lexer."), *messages[2:]], False),
     "an edit of the message before it": (lambda messages: [*messages[:-1], tool("call_11", "# nothing")], False),
+    "the view, kept in place of the list": (lambda messages: [*messages, user(WORD)], False),
     "other first messages": (lambda messages: [messages[0], user("Hi."), assistant("Hi."), *messages[1:]], False),
 }
 
@@ -193,6 +194,37 @@ def test_a_list_that_went_back_is_filled_again() -> None:
     assert len(events) == 2
 
 
+OTHERS: dict[str, tuple[Callable[[Controller, list[Chat]], object], int]] = {
+    "a plan": (lambda hooks, few: hooks.preview_sync(few, plan_only=True), 1),
+    "a preview": (lambda hooks, few: hooks.preview_sync(few), 1),
+    "a load": (lambda hooks, few: hooks.load_sync(few), 1),
+    "a call": (lambda hooks, few: hooks.transform_context_sync(few), 2),
+}
+
+
+@folded("act, told", OTHERS)
+def test_a_list_without_the_record_ends_neither_it_nor_by_a_look_the_filling(
+    act: Callable[[Controller, list[Chat]], object], told: int
+) -> None:
+    events: list[CompactionEvent] = []
+    for notice in (WORD, False):
+        hooks, messages = summarizing(events=events, notice=notice), [*NEAR, *steps(10, first=20)]
+        hooks.compact_sync(messages)
+        for number in count(40):
+            messages += step(number)
+            events.clear()
+            view = hooks.transform_context_sync(messages)
+            if events:
+                break
+        assert hooks.session("default").record is not None
+
+        act(hooks, messages[:3])
+        later = hooks.transform_context_sync([*messages, *step(90, 10)])
+        assert later[: len(view)] == view
+        assert written(later) == bool(notice)
+        assert len([event for event in events if isinstance(event, ContextPressure)]) == (1 if notice else told)
+
+
 # -- what it waits for
 
 CALLS, BEHIND = [assistant(None, call("p", path="a"), call("q", path="b"))], [assistant("Done."), user("Go on.")]
@@ -215,6 +247,18 @@ def test_it_waits_for_a_list_that_it_may_follow(more: list[Chat], then: list[Cha
     messages = [*messages, *then]
     joined = [*messages[:-1], user(f"Go on.\n\n{WORD}")]
     assert hooks.transform_context_sync(messages) == (joined if "settings" in keywords else [*messages, user(WORD)])
+    (event,) = events
+    assert isinstance(event, ContextPressure)
+    assert not event.is_model_told
+
+
+def test_a_view_that_would_be_due_with_it_goes_out_without_it() -> None:
+    """The same list again would be compacted else."""
+    events: list[CompactionEvent] = []
+    hooks = controller(notice=prose(1_500), events=events)
+    for _ in range(2):
+        assert hooks.transform_context_sync(NEAR) is NEAR
+    assert tokens_of(hooks) < 6_144 < tokens_of(hooks) + 1_500
     (event,) = events
     assert isinstance(event, ContextPressure)
     assert not event.is_model_told

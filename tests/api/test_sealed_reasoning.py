@@ -33,6 +33,23 @@ def test_no_request_is_refused_whatever_is_done_with_the_conversation(part: int)
     assert kept > 1.2 * by_dropping_all
 
 
+LOOKS: dict[str, Callable[[Run, list[Any]], object]] = {
+    "a plan": lambda run, messages: run.session.preview_sync(messages, plan_only=True),
+    "a preview": lambda run, messages: run.session.preview_sync(messages),
+    "a load": lambda run, messages: run.session.load_sync(messages),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_a_look_at_a_part_of_the_list_brings_no_stale_reasoning_back(look: Callable[[Run, list[Any]], object]) -> None:
+    for seed in range(2):
+        run = Run(seed)
+        for number in range(30):
+            run.step()
+            look(run, run.messages[: 1 + 2 * (number % 3)])
+        assert run.signer.refusals == [], seed
+
+
 def test_a_model_that_is_not_known_is_refused_at_most_once_in_a_session_restarts_included() -> None:
     for seed in range(4):
         run = Run(seed)

@@ -65,6 +65,24 @@ def by_stream(hooks: Controller, messages: list[Chat], usage: dict[str, Any]) ->
     return assistant("Yes.")
 
 
+def by_stream_of_anthropic(hooks: Controller, messages: list[Chat], usage: dict[str, Any]) -> Chat:
+    """The first chunk tells the input, and the last one the output alone."""
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    begun = {
+        "input_tokens": usage["prompt_tokens"] - cached,
+        "cache_read_input_tokens": cached,
+        "output_tokens": 1,
+    }
+    ended = {"output_tokens": usage["completion_tokens"]}
+    chunks: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"model": "gpt-5", "usage": begun}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": ended},
+        {"type": "message_stop"},
+    ]
+    assert len([*hooks.call_sync(messages, lambda view: iter(chunks))]) == 3
+    return assistant("Yes.")
+
+
 def by_report(hooks: Controller, messages: list[Chat], usage: dict[str, Any]) -> Chat:
     view = hooks.transform_context_sync(messages)
     hooks.report_usage({"prompt_tokens": 7}, view=[*view])
@@ -77,7 +95,16 @@ def by_list(hooks: Controller, messages: list[Chat], usage: dict[str, Any]) -> C
     return {**assistant("Yes."), "usage": usage}
 
 
-@folded("tell", {"call": by_call, "a stream": by_stream, "report_usage": by_report, "the answers in the list": by_list})
+TELL = {
+    "call": by_call,
+    "a stream": by_stream,
+    "a stream of Anthropic": by_stream_of_anthropic,
+    "report_usage": by_report,
+    "the answers in the list": by_list,
+}
+
+
+@folded("tell", TELL)
 def test_the_providers_usage_takes_the_place_of_the_size_of_the_view(
     tell: Callable[[Controller, list[Chat], dict[str, Any]], Chat],
 ) -> None:
