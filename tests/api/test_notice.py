@@ -100,6 +100,7 @@ def test_the_model_is_told_once_for_each_filling_and_no_byte_before_or_behind_it
         sent.append((record.id if record else None, view))
         store = hooks.session("default").to_store(view)
         assert store == project(messages, record, format=dialect.apart)
+        assert record is not None or store is messages
 
         listed, read, stored = (
             [piece for one in each for piece in format.read(one)] for each in (messages, view, store)

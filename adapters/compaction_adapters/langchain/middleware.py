@@ -92,8 +92,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
             API, if no model or summarizer is given: the view then begins with its items; calls of Anthropic have its beta header.
         name: The middleware's name in the graph. "SummarizationMiddleware" replaces the one of `deepagents.create_deep_agent`;
             with any other name both would compact.
-        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`,
-            `summary_prompt`, `summary_instructions`, `carry`, `before_compact` and `notice`.
+        **keywords: The controller's own: see `PolicyKeywords` of the kit.
 
     Raises:
         ConfigurationError: a size is malformed or not supported (`("messages", n)`), two arguments contradict one another, or both

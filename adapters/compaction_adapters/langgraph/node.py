@@ -65,7 +65,7 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         native: Whether the provider itself writes the summaries of calls of a `ChatAnthropic`, or of a `ChatOpenAI` with the
             Responses API, that `wrap` returned, if no model or summarizer is given: the view then begins with its items; calls of
             Anthropic have its beta header. Not with `trim`, which would make them messages of the state.
-        **keywords: The controller's own: `context_window`, `summarizer`, `settings`, `store`, `on_event`, `estimator`, `notice`.
+        **keywords: The controller's own: see `PolicyKeywords` of the kit.
 
     Raises:
         ConfigurationError: two arguments contradict one another, or one is of a wrong type.

@@ -109,8 +109,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
             leaves the run no other messages.
         compact: Whether the agent gets a tool by which the model asks for a compaction.
         id: Part of the names of durable operations, so it must not change while workflows run.
-        **keywords: The controller's own: `context_window`, `settings`, `store`, `on_event`, `estimator`, `summary_prompt`,
-            `summary_instructions`, `carry`, `before_compact` and `notice`. Runs emit the events as `CompactionStatusEvent` too.
+        **keywords: The controller's own: see `CommonKeywords` of the kit. Runs emit the events as `CompactionStatusEvent` too.
 
     Raises:
         ConfigurationError: both a controller and keywords are given, the summarizer cannot write text, or two arguments contradict
