@@ -47,13 +47,13 @@ def learn_and_look(conversation: Conversation[M], call: Call[M]) -> Snapshot[M]:
 def learn(conversation: Conversation[M], call: Call[M], *, is_request: bool = False) -> Reading[M]:
     """Read a call's list, make the view of the active record, and learn from the usage in the answers.
 
-    A list that is only looked at may be a part of the host's: it teaches nothing about reasoning.
+    A list that is only looked at may be a part of the host's: unless it is the first one, it teaches nothing about reasoning.
 
     Args:
         is_request: Whether the view is for the host's next request: the next answer is to it, and to no view before.
     """
     known = conversation.reasoning
-    conversation.reasoning = copy(known) if call.is_look else known
+    conversation.reasoning = copy(known) if call.is_look and known.history is not None else known
     try:
         return _learn(conversation, call, is_request=is_request)
     finally:
