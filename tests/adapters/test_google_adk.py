@@ -40,7 +40,6 @@ from tests.adapters.google_adk_stage import (
     id_of,
     text_of,
 )
-from tests.adapters.recall_scene import read_page
 from tests.adapters.same_chain import CONVERSATIONS, NO_JSON, Chat, chain
 from tests.adapters.server_compaction import SETTINGS, check_left_to_server, three_requests
 from tests.adapters.server_compaction import WINDOW as LARGE_WINDOW
@@ -50,6 +49,11 @@ from tests.data import needs_data, sessions
 from tests.provider import Answer, Call, Received, Side
 
 pytestmark = QUIET
+
+
+def read_page(page: int) -> str:
+    """Return a page of about 3,000 tokens."""
+    return f"Page {page}. " + f"Nothing of note on line {page}. " * 360
 
 
 def reads(count: int) -> list[Answer]:
