@@ -241,8 +241,10 @@ class CompactionController(ConversationMethods[M]):
             format: How this conversation's messages are written, if not in the controller's format. Another one than before: the
                 next list is read in this format, and records and pins stay. None: the format last used; if there is none, it is
                 detected from the first list.
-            carry, before_compact: Functions of this conversation, which are asked after the controller's: their text of a name and
-                their focus win. None: the function given last.
+            carry: As in the controller, for this conversation; asked after the controller's, so that its text of a name wins. None:
+                the function given last.
+            before_compact: As in the controller, for this conversation; asked after the controller's, so that its focus wins. None:
+                the function given last.
             notice: As in the controller, for this conversation. None: as given last; if it was never given, that of the controller.
 
         Raises:

@@ -66,7 +66,9 @@ class ModelTool:
 
 
 RECALL: Final = ModelTool("recall", RecallTool, lambda session, messages: session.recall_tool(messages), "query")
+"""The tool by which the model reads again what its views leave out."""
 COMPACT: Final = ModelTool("compact", CompactTool, lambda session, _: session.compact_tool(), "note")
+"""The tool by which the model asks for a compaction."""
 
 
 def model_tools(*, recall: bool, compact: bool) -> list[ModelTool]:
