@@ -204,7 +204,7 @@ class Attempt(Generic[M]):
             yield from self.answers.ask_texts(self._snapshot, self._call.messages, self._conversation.running)
             if self._begins_anew():
                 return (yield from self.run(start))
-            goal = replace(goal, told=self.answers.add_to(self._aim.told, self._snapshot))
+        goal = replace(goal, told=self.answers.add_to(self._aim.told, self._snapshot))
 
         plan: SummaryPlan | None = yield Work(partial(strategy.propose, self._snapshot, goal))
         if plan is None:

@@ -61,7 +61,7 @@ class HostAnswers:
     @property
     def lacks_advice(self) -> bool:
         """Whether the host is to be asked before the compaction."""
-        return self.advice is None and any(tellers.before_compact for tellers in self._tellers)
+        return self.advice is None and any(tellers.before_compact is not None for tellers in self._tellers)
 
     def ask_advice(self, plan: CompactionPlan, running: RunningCompaction | None) -> Flow[None]:
         """Ask before the compaction."""
@@ -71,7 +71,7 @@ class HostAnswers:
     @property
     def lacks_texts(self) -> bool:
         """Whether the host is to be asked which texts come back."""
-        return self.texts is None and any(tellers.carry for tellers in self._tellers)
+        return self.texts is None and any(tellers.carry is not None for tellers in self._tellers)
 
     def ask_texts(
         self, snapshot: Snapshot[Any], messages: Sequence[Any], running: RunningCompaction | None

@@ -39,7 +39,10 @@ class Tellers(NamedTuple):
 
     def with_given(self, given: Tellers) -> Tellers:
         """Return these functions, with those that are given in their place."""
-        return Tellers(given.carry or self.carry, given.before_compact or self.before_compact)
+        return Tellers(
+            self.carry if given.carry is None else given.carry,
+            self.before_compact if given.before_compact is None else given.before_compact,
+        )
 
 
 class Asking(NamedTuple):

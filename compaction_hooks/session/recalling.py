@@ -65,7 +65,10 @@ class RecallMethods(Generic[M]):
 
         Args:
             min_fraction: The least part of the trigger that the view must take, of the window if nothing triggers; from 0 to 1.
-            max_per_turn: The most compactions that the model may ask for since the user's last request.
+            max_per_turn: The most compactions that the model may ask for since the user's last request; from 1 on.
+
+        Raises:
+            ConfigurationError: an argument is out of its bounds.
         """
         arguments.check(_LIMITS, {"min_fraction": min_fraction, "max_per_turn": max_per_turn})
 

@@ -396,6 +396,22 @@ def test_a_text_takes_the_place_of_the_last_one_with_its_name_and_a_name_not_ret
     assert made.summary == "summary number 1" if function is None else made.summary == "summary number 2"
 
 
+def test_the_texts_are_behind_what_takes_the_place_of_a_summary_that_failed() -> None:
+    def fail(_: SummaryRequest) -> str:
+        raise RuntimeError("down")
+
+    asked: list[CarryRequest] = []
+
+    def note(request: CarryRequest) -> list[Carried]:
+        asked.append(request)
+        return [Carried("plan", "Port the parser first.")]
+
+    hooks = controller(8_192, summarizer=fail, carry=note)
+    view = hooks.transform_context_sync([system(), user("Go."), *steps(60, 300)])
+    assert "Port the parser first." in "".join(texts(view))
+    assert len(asked) == 1
+
+
 def test_a_huge_text_is_shortened_in_its_middle_and_the_last_named_first() -> None:
     huge = "head " + "word " * 2_000_000 + "tail"
     (record,) = compacted(answering(("pdf", SKILL), ("small", "word " * 400, 100), ("log", huge), ("more", huge)))
