@@ -24,13 +24,13 @@ from compaction_hooks.runtime.effects import Flow
 from compaction_hooks.runtime.guarded_call import is_async
 from compaction_hooks.runtime.guards import Signal
 from compaction_hooks.session.options import CallOptions, R, T, build_caller, build_order, build_send, check_call
-from compaction_hooks.session.recalling import RecallMethods
+from compaction_hooks.session.tools import ToolMethods
 from compaction_hooks.telling import CompactionPlan
 from compaction_hooks.tokens.estimator import TokenEstimator
 from compaction_hooks.view.record import CompactionRecord
 
 
-class ConversationMethods(RecallMethods[M]):
+class ConversationMethods(ToolMethods[M]):
     """The methods of one conversation, for `CompactionSession` and for a controller, which uses its default session."""
 
     # -- the hook

@@ -25,7 +25,7 @@ _LIMITS = {
 }
 
 
-class RecallMethods(Generic[M]):
+class ToolMethods(Generic[M]):
     """The methods of a conversation by which its model gets tools, and the program reads again what its view leaves out."""
 
     @property
