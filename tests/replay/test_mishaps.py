@@ -217,6 +217,8 @@ def interrupt_at_import(started: Sequence[str], module: str, nth: int = 1) -> tu
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A suite that runs in the background of a script ignores Ctrl-C, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert running.stderr is not None
