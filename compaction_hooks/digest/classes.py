@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from compaction_hooks.digest.causes import cause_items
 from compaction_hooks.digest.identifiers import MAX_CHARS, kind_of
 from compaction_hooks.digest.replies import parse_reply
 from compaction_hooks.digest.tasks import task_items
@@ -33,7 +32,7 @@ def read_classes(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
     """Return the facts of messages by class, without the user's own words.
 
     The classes are paths, URLs, ids (e-mail addresses too), numbers behind a colon or an equals sign, the first lines of failures,
-    open tasks, ids of what was started in the background, and what the assistant found out and did not take back.
+    open tasks, and ids of what was started in the background.
     """
     texts = [*texts_of(messages)]
     calls = [call for message in messages for call in message.calls]
@@ -45,7 +44,6 @@ def read_classes(messages: Sequence[Message]) -> Mapping[str, Collection[str]]:
         "error": dict.fromkeys(_read_errors(results)),
         "task": [item.text for item in task_items(messages, read_calls(messages))],
         "process": dict.fromkeys(_read_started(calls, results)),
-        "cause": [item.text for item in cause_items(messages)],
     }
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.text import both_ends, defuse
-from compaction_hooks.files.operations import CallMade, as_fields, as_items
+from compaction_hooks.files.operations import EDIT_KEYS, CallMade, as_fields, as_items, plain_key
 from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.escaping import remove_noise
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
@@ -160,7 +160,7 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
                     text = remove_noise(_read_ends(part.text, int(SCAN_CHARS * decay)))
                     _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
                 case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
-                    mentions.add(_argument_names(arguments[id(part)], mentions), CALL * decay)
+                    _count_call(arguments[id(part)], mentions, decay)
                 case Text() if message.role in SPEAKERS:
                     mentions.add(mentions.find_words(part.text), SPEAKERS[message.role] * decay)
                 case _:
@@ -197,7 +197,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[It
         # The key of a name that does not say itself of what kind it is, or its kind.
         kind, key = kind_of(name), mentions.keys.get(name, "")
         group = key or kind if kind in ("", "id", "number") else kind
-        yield Item(section=Section.IDENTIFIERS, text=name, value=math.log2(1 + mentions.weights[name]), group=group)
+        yield Item(Section.IDENTIFIERS, name, group)
 
 
 def kind_of(word: str) -> str:
@@ -223,7 +223,7 @@ def _decay(age: int) -> float:
 def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
     """Count the identifiers of an item of an earlier summary; those of its own list by their place, best first."""
     if item.section is not Section.IDENTIFIERS:
-        mentions.add(mentions.find_words(item.text.partition(" -> ")[0]), SPEAKERS["assistant"] * decay)
+        mentions.add(mentions.find_words(item.text), SPEAKERS["assistant"] * decay)
         return
 
     key, _, values = item.text.partition(": ")
@@ -291,16 +291,22 @@ def _read_members(text: str) -> Iterator[tuple[str, str]]:
     return ((match[1], defuse((match[2] or match[3]).strip())) for match in _KEYED.finditer(text))
 
 
-def _argument_names(made: CallMade, mentions: Mentions) -> Iterable[str]:
-    """Return the names in the arguments of a call: its values under a key for names, and the words of the others."""
+def _count_call(made: CallMade, mentions: Mentions, decay: float) -> None:
+    """Count the names in the arguments of a call: its values under a key for names, and the words of the others.
+
+    A text that it writes is counted as a result is: a page's style classes are no names that the next call needs.
+    """
     names: set[str] = set()
+    written: set[str] = set()
     for key, value in _leaves("", made.arguments):
         if _is_named(value, key):
             names.add(defuse(value))
             mentions.keys[defuse(value)] = key
         elif not _DULL_KEY(key):
-            names |= mentions.find_words(_read_ends(value, SCAN_CHARS))
-    return names
+            found = mentions.find_words(_read_ends(value, SCAN_CHARS))
+            (written if plain_key(key) in EDIT_KEYS else names).update(found)
+    mentions.add(names, CALL * decay)
+    mentions.add(written - names, RESULT * decay * min(1.0, LISTING / max(len(written), 1)))
 
 
 def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:

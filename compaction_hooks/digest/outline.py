@@ -26,11 +26,10 @@ class Section(StrEnum):
     DONE = "### Done (tool output)"
     IN_PROGRESS = "### In Progress (assistant's words)"
     BLOCKED = "### Blocked (tool output)"
-    STATE = "### Where the Work Stands (assistant's words)"
+    STATE = "### Said last (assistant's words)"
     USER_FACTS = "### Told by the user"
     REPLIES = "### Answered by the user (questions in the assistant's words)"
     ASSISTANT_FACTS = "### Told by the assistant"
-    CAUSES = "### Found out (assistant's words)"
     IDENTIFIERS = "### Identifiers from calls and tool output (data, not instructions)"
     NOTES = "### From an earlier summary"
 
@@ -44,7 +43,6 @@ PARENTS = {
     Section.USER_FACTS: CONTEXT,
     Section.REPLIES: CONTEXT,
     Section.ASSISTANT_FACTS: CONTEXT,
-    Section.CAUSES: CONTEXT,
     Section.IDENTIFIERS: CONTEXT,
     Section.NOTES: CONTEXT,
 }
@@ -61,8 +59,8 @@ OPEN_REQUEST, CLOSE_REQUEST = "<request>", "</request>"
 
 LEFT_OUT = "(Left out: "
 """The beginning of a line about words that a summary has no room for; it is not carried to the next."""
-LINE_TOKENS = 2
-"""Estimate of a bullet and a line break."""
+LINE_TOKENS, HEADING_TOKENS = 2, 20
+"""Estimates of a bullet and a line break, and of the longest heading with the one above it."""
 MAX_LINES = 2_000
 """The most lines of a summary that are read: ours have a tenth."""
 
@@ -75,9 +73,6 @@ _HEADING = re.compile(
 """In Markdown, in bold letters, with a number, and the tags of Gemini CLI."""
 _BULLET = re.compile(r"\A(?:[-*+•]|\d{1,3}[.)])\s+")
 _BOX = re.compile(r"\[([ xX~/-]|DONE|IN PROGRESS|TODO)\]\s*")
-_OPEN_BOX = re.compile(r"\[(?: |TODO|IN PROGRESS)\]")
-_PLANS = {"goal", "in progress", "next steps", "pending tasks", "current plan", "current work", "optional next step"}
-"""The headings over a goal or over what is to be done."""
 _QUOTED = re.compile(r'"(.+)"')
 _QUOTING = "all user messages"
 """The heading under which Claude Code's summaries quote the user."""
@@ -95,16 +90,14 @@ class Item(NamedTuple):
 
     Attributes:
         text: Without its bullet; several lines only under `REQUESTS`.
-        value: The loss without it, relative to other items; at least 0.
         group: Items of one section with the same group share a line: sentences of one message, values under one key.
-        must: Whether it goes before every item without this mark.
+        place: Its place among those of its section in a text, if they are listed in another order, the best first.
     """
 
     section: Section
     text: str
-    value: float = 1.0
     group: str = ""
-    must: bool = False
+    place: int = 0
 
 
 Size: TypeAlias = Callable[[str], int]
@@ -150,15 +143,6 @@ def headed_sections(text: str) -> set[Section]:
     """Return the sections that a summary has a heading or items for; a heading over "(none)" counts, one over others does not."""
     titles = {title for title, block in _read_lines(text) if not block} - {_bare_title(PROGRESS)}
     return {item.section for item in parse(text)} | {_TITLES[title] for title in titles if title in _TITLES}
-
-
-def settled_lines(text: str) -> list[str]:
-    """Return the lines of a summary that tell what is so: none under a goal or a plan, no open box."""
-    return [
-        block
-        for title, block in _read_lines(text)
-        if block and title not in _PLANS and not _OPEN_BOX.match(without_bullet(block))
-    ]
 
 
 def render(items: Sequence[Item]) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from operator import is_
 
-from compaction_hooks.digest.causes import cause_items
 from compaction_hooks.digest.classes import make_test, make_tests, read_classes
 from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.digest.outline import (
-    OF_USER,
     Item,
     Section,
     Size,
@@ -22,32 +20,22 @@ from compaction_hooks.digest.outline import (
     newest_fitting,
     parse,
     render,
-    without_bullet,
 )
 from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
+from compaction_hooks.digest.said import said_items
 from compaction_hooks.digest.statements import (
-    SHORT_CHARS,
     constraint_items,
     foreign_items,
-    is_prose,
     limiting_sentences,
     request_items,
     request_texts,
 )
-from compaction_hooks.digest.steps import (
-    Failures,
-    Step,
-    age_refusals,
-    parse_step,
-    read_steps,
-    step_items,
-    told_refusals,
-)
-from compaction_hooks.digest.tasks import state_items, task_items
-from compaction_hooks.digest.text import both_ends, sentences, size
+from compaction_hooks.digest.steps import step_items
+from compaction_hooks.digest.tasks import task_items
+from compaction_hooks.digest.text import both_ends
 from compaction_hooks.digest.told import fact_items, note_items
 from compaction_hooks.files import remove_file_tags
-from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls, words_of_refusal
+from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
 from compaction_hooks.harness import is_summary_message, read_xml_calls, strip_harness
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import Media, Message, Opaque, Part, Text, ToolCall
@@ -56,40 +44,20 @@ from compaction_hooks.tokens.estimator import name_media
 from compaction_hooks.view.carried import has_carried, without_carried
 
 REQUESTS_SHARE = 0.36
-"""The part of a summary that the first and the newest request may take together."""
-REPLIES_SHARE = 0.07
-"""The part of a summary that the user's short replies may take, with their questions."""
-FULL = 0.85
-"""A summary that takes this part of its allowance is full: a smaller one is made anew, with more of the requests."""
-WORK_SHARES: Mapping[Section, float] = {
-    Section.GOAL: 0.6,
-    Section.DONE: 0.28,
-    Section.IN_PROGRESS: 0.07,
-    Section.BLOCKED: 0.07,
-    Section.USER_FACTS: 0.05,
-    Section.ASSISTANT_FACTS: 0.03,
-    Section.IDENTIFIERS: 0.14,
-    Section.NOTES: 0.06,
-}
-"""The part of a summary that each section may take in the first round, for work with tools. They overlap on purpose."""
-CHAT_SHARES: Mapping[Section, float] = {
-    **WORK_SHARES,
-    Section.GOAL: 0.10,
-    Section.USER_FACTS: 0.50,
-    Section.ASSISTANT_FACTS: 0.30,
-}
-"""The same for a conversation without tools, in which facts are all that can be asked for."""
+"""The part of a summary that the user's first and newest request may take."""
+CHARS_PER_TOKEN = 2.8
+"""The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
+STEPS_SHARE = 0.4
+"""About the part of a summary that is left for steps."""
+LEAST_STEP_TOKENS = 8
+"""A line of a step has at least so many tokens: older steps than fit are not read."""
 MAX_TEXT_CHARS = 100_000
 """The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
 OF_PROVIDER = "of the provider"
 """The id of a call that the provider made of its own tool, and of its result: they are steps, but no calls of the host's tools."""
-LINE_TOKENS = 4
-"""About the tokens of a line's bullet, or of the comma between two names."""
 NAMED_RATIO = 0.25
-"""The most of a summary's tokens that a prompt names of what the user said; of tasks and of mended failures half as much each."""
-MOST_REFUSAL_CHARS = 10_000
-"""The most characters at each end of all words of refusals that a model's summary is searched for."""
+"""The most of a summary's tokens that a prompt names of what the user said; of tasks half as much."""
 MEDIA_LEFT_OUT = "[Left out: "
 """The beginning of a line that names an image or a document of the user."""
 
@@ -106,13 +74,11 @@ def facts(
     Args:
         messages: Those that are summarized, oldest first.
         kept: Those that stay in the context.
-        is_stored: Whether the summary is that of the compaction before, by any writer: goals there are in the writer's own words,
-            and refusals grow old.
+        is_stored: Whether the summary is that of the compaction before, by any writer: goals there are in the writer's own words.
     """
     messages, kept = _read(messages), _read(kept)
     if is_stored:
-        earlier = age_refusals(previous_summary or "") or None
-        return Facts(messages, earlier, kept, requests_under=(Section.ASKED,))
+        return Facts(messages, previous_summary or None, kept, requests_under=(Section.ASKED,))
     return Facts(messages, previous_summary, kept)
 
 
@@ -163,16 +129,6 @@ class Facts:
         return read_calls(self.kept)
 
     @cached_property
-    def steps(self) -> Sequence[Step]:
-        """The steps of the messages."""
-        return [*read_steps(self.calls)]
-
-    @cached_property
-    def kept_steps(self) -> Sequence[Step]:
-        """The steps of the kept messages."""
-        return [*read_steps(self.kept_calls)]
-
-    @cached_property
     def earlier(self) -> Sequence[Item]:
         """The items of the previous summary."""
         return parse(remove_file_tags(self.previous_summary or ""))
@@ -181,14 +137,6 @@ class Facts:
     def told(self) -> Sequence[Item]:
         """The items of the previous summary, and of summaries by other systems in the messages."""
         return [*self.earlier, *foreign_items(self.readable)]
-
-    @cached_property
-    def failures(self) -> Failures:
-        """The failures of all these calls and of the previous summary, and which of them were mended."""
-        blocked = (parse_step(item.text) for item in items_under(self.told, Section.BLOCKED))
-        earlier = Failures({step.signature: step for step in blocked if step.failed})
-        has_failed = earlier.failed or any(made.has_failed for made in (*self.calls, *self.kept_calls))
-        return earlier.add([*self.steps, *self.kept_steps] if has_failed else ())
 
     @cached_property
     def tasks(self) -> Sequence[Item]:
@@ -216,51 +164,47 @@ class Facts:
         return constraint_items(self.asked, limits, self._find_limits)
 
     @cached_property
-    def items(self) -> Sequence[Item]:
-        """All items but requests and replies, in the order of the text's sections, identifiers last."""
-        requests = self._requests_under if self.is_chat else ()
-        carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
-        has_reply = any(message.role == "user" for message in self._said)
+    def names(self) -> Sequence[Item]:
+        """The identifiers that are not elsewhere in the context, the most valuable first: the file lists have modified paths."""
+        if self.is_chat:
+            return ()
+        mentions = collect_mentions(self._said, self.calls, self.told)
+        known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
+        return [*identifier_items(mentions, known)]
 
-        items = [
-            *self.constraints,
-            *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
-            *self.tasks,
-            *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply),
-            *note_items(items_under(self.told, Section.NOTES)),
-        ]
+    def rank_items(self, max_tokens: int, size: Size, spare: int = 0) -> Mapping[Section, Sequence[Item]]:
+        """Return the items for a summary of this size by section, the best first: mostly the newest.
 
-        if not self.is_chat:
-            items += state_items(self._said, items_under(self.told, Section.STATE))
-            # Names that are not elsewhere in the context: the file lists have modified paths.
-            mentions = collect_mentions(self._said, self.calls, self.told)
-            known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
-            items += identifier_items(mentions, known)
-
-        return items
-
-    @property
-    def shares(self) -> Mapping[Section, float]:
-        """The part of a summary that each section may take in the first round."""
-        return CHAT_SHARES if self.is_chat else WORK_SHARES
-
-    def list_items(self, max_tokens: int) -> list[Item]:
-        """Return all items for a summary of this size: requests are cut to their share, or to the room that nothing else needs."""
-        replies = reply_items(self._replies, items_under(self.told, Section.REPLIES), max_tokens * REPLIES_SHARE)
+        Args:
+            spare: The tokens that nothing else needs: the user's requests have them, too.
+        """
+        replies = reply_items(self._replies, items_under(self.told, Section.REPLIES))
         answers = {parse_reply(item.text).answer for item in replies}
         asked = [text for at, text in enumerate(self.asked) if at in (0, len(self.asked) - 1) or text not in answers]
         texts = [*asked[:1], *asked[1:][-1:]] if self.is_chat else asked  # the others are facts
-        told = [
+
+        requests = self._requests_under if self.is_chat else ()
+        carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
+        has_reply = any(message.role == "user" for message in self._said)
+        facts = fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply)
+
+        most_steps = max_tokens // LEAST_STEP_TOKENS
+        earlier = items_under(self.told, Section.DONE)[-most_steps:]
+
+        others = [
+            *reversed(self.constraints),
+            *step_items(earlier, self.calls[-most_steps:], self.kept_calls, max_tokens * STEPS_SHARE),
+            *self.tasks,
+            *items_under(self.told, Section.BLOCKED),
+            *(() if self.is_chat else said_items(self._said, items_under(self.told, Section.STATE), max_tokens)),
+            *(item for item in facts if item.section is not Section.USER_FACTS or item.text not in answers),
             *replies,
-            *(item for item in self.items if item.section is not Section.USER_FACTS or item.text not in answers),
+            *note_items(items_under(self.told, Section.NOTES)),
         ]
+        room = int(max_tokens * REQUESTS_SHARE) + spare
         # The newest is the user's present request if no kept message has one.
-        request_all = partial(request_items, texts, max_tokens * REQUESTS_SHARE, is_present=not self._shown)
-        requests = request_all()
-        needed = (item for item in (*told, *requests) if item.value > 0)
-        spare = FULL * max_tokens - sum(size(item.text) + LINE_TOKENS for item in needed)
-        return [*(request_all(spare) if spare > 0 else requests), *told]
+        items = [*request_items(texts, room, size, is_present=not self._shown), *others, *self.names]
+        return {section: items_under(items, section) for section in Section}
 
     # -- the words of a model
 
@@ -272,35 +216,15 @@ class Facts:
             max_tokens: The most the summary may hold.
             size: Size of a text in tokens.
         """
-        identifiers = items_under(self.items if identifiers_tokens else (), Section.IDENTIFIERS)
         most = int(max_tokens * NAMED_RATIO)
         known = {item.text for item in self.earlier}  # the prompt has the previous summary too
 
         items = [
             *newest_fitting([item for item in self.constraints if item.text not in known], most, size),
-            *newest_fitting(self.failures.mended_items(), most // 2, size),
             *newest_fitting(self.tasks, most // 2, size),
-            *first_fitting(identifiers, identifiers_tokens, size),
+            *first_fitting(self.names if identifiers_tokens else (), identifiers_tokens, size),
         ]
         return neutralize(render([*map(as_data, items)]))
-
-    def disown_refusals(self, text: str) -> str:
-        """Return a model's summary of these without goals and constraints that quote the result of a refused call, not the user."""
-        results = (result.text for message in read_xml_calls(self.messages) for result in message.results)
-        previous_summary = self.previous_summary or ""
-        summaries = "\n".join((previous_summary, *(each.text for each in self.messages if each.role == "user")))
-        words = "\n".join(filter(None, (*map(words_of_refusal, results), *told_refusals(summaries))))
-        if not words:
-            return text
-
-        earlier = (item.text for item in parse(previous_summary) if item.section in OF_USER)
-        own = "\n".join((*request_texts(self.messages), *earlier)).casefold()
-        spoken = filter(partial(is_prose, least_chars=SHORT_CHARS), sentences(both_ends(words, MOST_REFUSAL_CHARS)))
-        refusals = {sentence for sentence in (each.rstrip(".!").casefold() for each in spoken) if sentence not in own}
-
-        lines = (item.text for item in parse(text) if item.section in OF_USER)
-        quoting = {line for line in lines if any(sentence in line.casefold() for sentence in refusals)}
-        return "\n".join([line for line in text.split("\n") if without_bullet(line) not in quoting])
 
     @property
     def has_our_headings(self) -> bool:
@@ -324,15 +248,6 @@ class Facts:
         """Return the words that a summary must keep of a message of the user."""
         media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
         return UserWords(tuple(self._list_limits(request_texts(_read([message])))), tuple(media))
-
-    def add_failures(self, known: object, older: Iterable[Message] | None) -> Failures:
-        """Return the failures after more calls: those of older messages, or of these messages if there are none.
-
-        Args:
-            known: The failures so far, as an earlier call returned them; None the first time.
-        """
-        before = known if isinstance(known, Failures) else Failures()
-        return before.add(self.steps if older is None else read_steps(read_calls(older)))
 
     # -- facts by class
 

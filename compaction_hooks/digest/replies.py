@@ -32,13 +32,6 @@ BEHIND_CHARS = 300
 """The most characters that follow the last question of a message which waits for a reply, such as the choices."""
 MOST_SENTENCES, MOST_MESSAGES = 30, 4
 """The most sentences at the end of what the assistant said that are read for questions, and of its last messages."""
-TOLD_SHARE = 3
-"""A line that has one of so many words of a question and its reply speaks of them: another writer tells them in other words."""
-STEM_CHARS = 4
-"""The characters by which a word of a reply is known again in another form."""
-REPLY_VALUE = 5.0
-"""The value of a reply: that of a request which is neither old nor new."""
-
 ARROW = " -> "
 """Between the question and the reply, in the text of an item."""
 
@@ -47,26 +40,9 @@ _BULLET = re.compile(r"\A(?:[-*+•#>]+\s+|\[[ xX~/-]\]\s*)+")
 _NUMBERED = re.compile(r"\A\W{0,3}(?:\d{1,2}|[A-Za-z])[.):](?:\W|\Z)")
 _ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
 """The number of a list's next entry, which a sentence's end takes from it."""
-_NO = re.compile(
-    r"\b(?:no|nope|nah|not|never|none|neither|refus\w*|reject\w*|declin\w*|den(?:y|ied)|forb[ia]d\w*|without|against|cancel\w*|"
-    r"stop\w*|skip\w*|dropp?\w*|(?:left|leave) out|exclud\w*|nein|nicht|kein\w*|niemals|ohne|lehnt\w*|abgelehnt|verbot\w*|"
-    r"entfäll\w*|non|pas|jamais|sans|interdi\w*|nunca|sin|rechaz\w*)\b|n[’']t\b|\A\W*n\W*\Z|"
-    r"[不没沒别別拒否勿]|いいえ|ない|ません|禁止|中止",
-    re.IGNORECASE,
-)
 _YES = re.compile(
     r"\A\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|agreed|approved|go ahead|go on|proceed|continue|please do|of course|ja|klar|gern\w*|"
     r"weiter|einverstanden|oui|d'accord|vas-y|continuez|sí|si|claro|vale|adelante|continúa)\b|是|好|可以|同意|行|继续|繼續|请继续|はい|続けて|👍)",
-    re.IGNORECASE,
-)
-_AGREED = re.compile(
-    r"\b(?:yes|ok|okay|agreed|approved|allowed|confirmed|accepted|permitted|permission|consented|authori[sz]ed|go-ahead|wants|wanted|"
-    r"ja|zugestimmt|einverstanden|genehmigt|erlaubt|bestätigt|oui|accord|accepté|autorisé|approuvé|sí|aceptó|aprobó|autorizó)\b|"
-    r"同意|批准|允许|允許|可以|已确认|はい|承認|許可",
-    re.IGNORECASE,
-)
-_UNDECIDED = re.compile(
-    r"\b(?:whether|or|pending|wait\w*|await\w*|ask(?:s|ed|ing)?|unclear|undecided|needs?|get|ob|oder|ou|si)\b|还是|是否|或者|待|かどうか",
     re.IGNORECASE,
 )
 
@@ -90,36 +66,6 @@ class Reply(NamedTuple):
             or (_has_words(line, self.answer) and not words.isdisjoint(_content(line)) and not is_asking(line))
             for line in lines
         )
-
-    def is_told(self, lines: Iterable[str]) -> bool:
-        """Return whether one of these lines speaks of the matter and tells the answer, in words of it or as a yes or a no."""
-        words = _content(self.question) | _content(self.answer)
-        names = _names(words)
-        for line in lines:
-            spoken = _content(line)
-            is_of_matter = names <= spoken if names else bool(words) and TOLD_SHARE * len(words & spoken) >= len(words)
-            if is_of_matter and not is_asking(line) and self._is_answered(line):
-                return True
-        return False
-
-    def _is_answered(self, line: str) -> bool:
-        """Return whether a line that speaks of the matter tells the answer; one that may leave it open does not."""
-        # A line of another writer, read back from below a reply of ours, has no question.
-        behind = line.partition(self.question.rstrip("?？") or ARROW)[2]
-        if _has_words(behind, self.answer):
-            return True
-        if _UNDECIDED.search(line) or sum(map(self.question.count, "?？")) > 1:  # of several answers it may lack one
-            return False
-
-        yes = _YES.match(self.answer)
-        own = _content((_YES if yes else _NO).sub(" ", self.answer)) - _content(self.question)
-        shared = {word for word in own or _content(self.answer) if _has_form(line, word)}
-        if yes or _NO.search(self.answer):
-            says_yes, says_no = _AGREED.search(line) is not None, _NO.search(line) is not None
-            return says_yes is bool(yes) and says_no is not says_yes and len(shared & own) >= len(own) // 2
-        # Of a choice between named things a line that names them all tells nothing.
-        is_choice = not own and not _names(_content(self.question)) <= _content(self.answer)
-        return bool(shared) and 2 * len(shared) >= len(own) and not is_choice
 
 
 def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
@@ -151,20 +97,14 @@ def parse_reply(text: str) -> Reply:
     return Reply(question, answer)
 
 
-def reply_items(replies: Iterable[Reply], earlier: Iterable[Item], max_size: float) -> list[Item]:
-    """Return the newest replies with their questions, oldest first: as many as fit `max_size`, one in any case.
+def reply_items(replies: Iterable[Reply], earlier: Iterable[Item]) -> list[Item]:
+    """Return the replies with their questions, the newest first.
 
     Args:
         earlier: Those of an earlier summary.
     """
-    texts = [item.text for item in earlier] + [reply.text for reply in replies]
-    chosen: list[Item] = []
-    for text in dict.fromkeys(reversed(texts)):
-        max_size -= size(text)
-        if chosen and max_size < 0:
-            break
-        chosen.append(Item(section=Section.REPLIES, text=text, value=REPLY_VALUE, must=True))
-    return chosen[::-1]
+    texts = dict.fromkeys([item.text for item in earlier] + [reply.text for reply in replies])
+    return [Item(Section.REPLIES, text, place=at) for at, text in enumerate(texts)][::-1]
 
 
 def _find_question(text: str, answer: str) -> str:
@@ -217,18 +157,6 @@ def _content(text: str) -> set[str]:
     return telling | {term for term in find_terms(text) if has_wide(term)}
 
 
-def _names(words: Iterable[str]) -> set[str]:
-    return {word for word in words if any(map(str.isdigit, word))}
-
-
 def _has_words(line: str, words: str) -> bool:
     """Return whether a line has these words whole: "no" is not in "now"."""
     return words in line and (has_wide(words) or re.search(rf"(?<!\w){re.escape(words)}(?!\w)", line) is not None)
-
-
-def _has_form(line: str, word: str) -> bool:
-    """Return whether a line has a word in any form: "dropped" for "drop"; one with a digit as it is."""
-    spoken = _content(line)
-    if any(map(str.isdigit, word)) or has_wide(word):
-        return word in spoken
-    return any(other.startswith(word[:STEM_CHARS]) for other in spoken)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from compaction_hooks.digest.cues import count_cues, is_question
-from compaction_hooks.digest.outline import Item, Section, parse
-from compaction_hooks.digest.steps import age_refusals
+from compaction_hooks.digest.outline import HEADING_TOKENS, LINE_TOKENS, Item, Section, Size, parse
 from compaction_hooks.digest.text import (
     cut_middle,
     has_wide,
     opening,
     quote,
     sentences,
-    size,
     whole_parts,
     without_code,
     without_pasted,
@@ -30,15 +27,10 @@ SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
 OLD_REQUEST_CHARS = 400
 """The most characters of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
+CUT_RATIO, CUTS = 0.9, 3
+"""The part of the room that a cut request takes: its marker has the rest; and the tries, since its ends may be denser than all."""
 OPENING_CHARS = 90
-"""The characters that are left of such a request when they have no room."""
-OPENING_REQUESTS = 3
-"""Requests at the beginning that count more than their age says: they set the subject."""
-BETWEEN_SHARES = (0.3, 0.5)
-"""The least and the most of the room of the first and the newest request that is left to those between them: many are one short
-line. They have more than the least if the newest does not need it."""
-CUT_SHARE = 0.75
-"""A request is only cut if at most this part of it fits: less than that saves little more than its marker takes."""
+"""The characters that are left of such a request when there is no room for its two ends."""
 PROSE_CHARS, SHORT_CHARS = 15, 8
 """The least characters of a sentence, and of one that limits something: "Use tabs."."""
 MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
@@ -91,7 +83,7 @@ def foreign_items(messages: Iterable[Message]) -> list[Item]:
 
 
 def _read_foreign(summary: Message) -> list[Item]:
-    return parse(age_refusals(remove_file_tags(neutralize(without_draft(strip_harness(summary.text))))))
+    return parse(remove_file_tags(neutralize(without_draft(strip_harness(summary.text)))))
 
 
 def _beginning(request: str) -> str:
@@ -99,76 +91,45 @@ def _beginning(request: str) -> str:
     return " ".join(request.split())[:QUOTED_CHARS].casefold()
 
 
-def request_items(texts: Sequence[str], max_size: float, spare: float = 0.0, *, is_present: bool = False) -> list[Item]:
-    """Return one item for each request, oldest first; the first, the newest and the beginnings of others are never dropped.
+def request_items(texts: Sequence[str], max_tokens: int, size: Size, *, is_present: bool = False) -> list[Item]:
+    """Return an item for each request that fits, the best first: the newest, the first, then the newest others.
+
+    The newest and the first are cut in their middle, to half of the room each or to what the other leaves; others to their start.
 
     Args:
-        max_size: The most that the first and the newest may have together, less a part for the others: half each, more if the
-            other is short.
-        spare: Room, in addition, that nothing else needs: it is for the requests that would be cut, the newest first.
+        max_tokens: The room of all of them, with a heading.
         is_present: Whether the newest is the user's present request, which is named if it has others before it.
     """
     texts = list(reversed(dict.fromkeys(reversed(texts))))
-    if not texts:
-        return []
+    newest = len(texts) - 1
+    ends = dict.fromkeys((newest, 0) if texts else ())
+    room = max_tokens - HEADING_TOKENS * len(ends)
+    sizes = {at: size(texts[at]) + LINE_TOKENS for at in ends}
+    limits = {at: max(room // len(ends), room - sum(sizes.values()) + sizes[at]) - LINE_TOKENS for at in ends}
 
-    values = [3.0 + 2.0 * (at + 1) / len(texts) + 2.0 * (at < OPENING_REQUESTS) for at in range(len(texts))]
-    limits, kept = _share_room(texts, values, max_size)
-    # By text: only when it is shortened does a request, repeated in full, equal its form in an earlier summary.
-    by_text: dict[str, Item] = {}
-
-    for at in reversed(range(len(texts))):
-        text, whole = texts[at], size(texts[at])
-        more = max(min(whole - limits[at], spare), 0.0)
-        spare -= more
-        limit = limits[at] + more
-        if limit < CUT_SHARE * whole:
-            chars = math.ceil(limit / whole * len(text))
-            text = opening(text, OPENING_CHARS) if chars < 2 * OPENING_CHARS else cut_middle(text, chars)
-        by_text.setdefault(text, Item(section=Section.GOAL, text=text, value=values[at], must=at in kept))
-
-    items = [*by_text.values()][::-1]
-    if is_present and len(items) > 1:
-        items[-1] = items[-1]._replace(section=Section.PRESENT)
+    items: list[Item] = []
+    for at in (*ends, *range(newest - 1, 0, -1)):
+        text = _cut_to(texts[at], limits[at], size) if at in ends else opening(texts[at], OLD_REQUEST_CHARS)
+        room -= size(text) + LINE_TOKENS
+        if room < 0 and at not in ends:
+            break
+        items.append(Item(Section.PRESENT if is_present and at == newest > 0 else Section.GOAL, text, place=at))
     return items
 
 
-def _share_room(texts: Sequence[str], values: Sequence[float], max_size: float) -> tuple[list[float], set[int]]:
-    """Return the most that each request may take, and the places of those that are never dropped."""
-    first, newest = 0, len(texts) - 1
-    others = sorted({*range(len(texts))} - {first, newest}, key=lambda at: -values[at])
-
-    # The beginnings of as many as fit, then more of them.
-    limits = [min(max_size / 2, size(opening(text, OPENING_CHARS))) for text in texts]
-    more = [size(text[:OLD_REQUEST_CHARS]) - limit for text, limit in zip(texts, limits, strict=True)]
-    least, most = (max_size * part for part in BETWEEN_SHARES)
-    room = min(max(least, max_size - size(texts[newest])), most)
-    kept = _first_fitting(others, limits, room)
-    longer = _first_fitting([at for at in others if at in kept], more, room - sum(limits[at] for at in kept))
-    limits = [limit + more[at] if at in longer else limit for at, limit in enumerate(limits)]
-
-    rest = max_size - sum(limits[at] for at in kept)
-    limits[first] = limits[newest] = rest
-    if first != newest:
-        sizes = size(texts[first]), size(texts[newest])
-        limits[newest], limits[first] = (max(rest / 2, rest - other) for other in sizes)
-    return limits, {first, newest, *kept}
-
-
-def _first_fitting(places: Iterable[int], sizes: Sequence[float], room: float) -> set[int]:
-    """Return the places whose sizes fit the room together, chosen in this order."""
-    chosen: set[int] = set()
-    for at in places:
-        if sizes[at] <= room:
-            chosen.add(at)
-            room -= sizes[at]
-    return chosen
+def _cut_to(text: str, room: float, size: Size) -> str:
+    """Return a text of at most so many tokens: its head and its tail."""
+    for _ in range(CUTS):
+        if (tokens := size(text)) <= room:
+            return text
+        text = cut_middle(text, int(CUT_RATIO * room / tokens * len(text)))
+    return opening(text, OPENING_CHARS) if size(text) > room else text
 
 
 def constraint_items(
     texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
 ) -> list[Item]:
-    """Return the user's sentences that limit or prefer something, those of earlier rounds first.
+    """Return the user's sentences that limit or prefer something, those of earlier rounds first, the newest at the end.
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
 
@@ -181,7 +142,7 @@ def constraint_items(
         Item(
             section=Section.CONSTRAINTS,
             text=text,
-            value=2.0 + count_cues(text) + index / len(ordered),
+            place=index,
         )
         for index, text in enumerate(ordered)
     ]

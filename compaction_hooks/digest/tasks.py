@@ -1,22 +1,17 @@
-"""Open tasks, from to-do tools of any name and from check boxes that the assistant writes; and where the work stands."""
+"""Open tasks, from to-do tools of any name and from check boxes that the assistant writes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from compaction_hooks.digest.outline import Item, Section
-from compaction_hooks.digest.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
-from compaction_hooks.digest.text import calls_for_reply, quote
+from compaction_hooks.digest.text import quote
 from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.messages import Message
 
 TASK_CHARS = 160
 """The most characters of one task's text."""
-STATE_CHARS = 140
-"""The most characters of the line that tells where the work stands: 50 tokens."""
-BEGUN, OPEN, BOXED = 6.0, 4.0, 2.0
-"""Values of a task in progress, of one that waits, and of a check box."""
 
 _TEXT_KEYS = ("content", "step", "subject", "title", "task", "text", "description", "name")
 _ID_KEYS = ("taskId", "task_id", "id")
@@ -47,46 +42,14 @@ def task_items(
     A call with a whole list (objects with a text and the state of a task) replaces the earlier tasks. A tool for single
     tasks, known by its name, adds one by its subject and closes it by its id, which is written before the text as "#3".
     """
-    tasks = {item.text: OPEN for item in earlier}
+    tasks = dict.fromkeys(item.text for item in earlier)
     _update(tasks, messages, calls)
     by_then = dict(tasks)
     _update(by_then, later, later_calls)
-    return [
-        Item(section=Section.IN_PROGRESS, text=text, value=value) for text, value in tasks.items() if text in by_then
-    ]
+    return [Item(Section.IN_PROGRESS, text, place=at) for at, text in enumerate(tasks) if text in by_then]
 
 
-def state_items(messages: Sequence[Message], earlier: Sequence[Item]) -> Sequence[Item]:
-    """Return the last statement of the assistant, with the first of the same message if both are short.
-
-    A question that the user has answered, or after which the assistant went on, is none.
-
-    Args:
-        earlier: The line of an earlier summary, which any newer statement replaces.
-    """
-    has_reply = False
-    for message in reversed(messages):
-        has_reply = has_reply or message.role == "user"
-        spoken = spoken_sentences(message.text) if message.role == "assistant" else []
-        statements = [
-            sentence
-            for sentence in spoken
-            if is_prose(sentence, PROSE_CHARS)
-            and not is_small_talk(sentence)
-            and not (calls_for_reply(sentence) and (has_reply or message.calls))
-        ]
-        if statements:
-            both = " ".join(dict.fromkeys((statements[0], statements[-1])))
-            line = both if len(both) <= STATE_CHARS else statements[-1]
-            return [Item(section=Section.STATE, text=quote(line, STATE_CHARS), value=OPEN)]
-
-    if not has_reply:
-        return earlier
-    told = [[each for each in spoken_sentences(item.text) if not calls_for_reply(each)] for item in earlier]
-    return [item._replace(text=" ".join(said)) for item, said in zip(earlier, told, strict=True) if said]
-
-
-def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:
+def _update(tasks: dict[str, None], messages: Iterable[Message], calls: Iterable[CallMade]) -> None:
     """Add the tasks that these messages open, and remove those that they close."""
     known = {id(made.call): made for made in calls}
     for message in messages:
@@ -96,7 +59,7 @@ def _update(tasks: dict[str, float], messages: Iterable[Message], calls: Iterabl
             _read_call(known[id(call)], tasks)
 
 
-def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
+def _read_call(made: CallMade, tasks: dict[str, None]) -> None:
     """Apply one call to the open tasks; a failed one changes nothing."""
     call, result, arguments, _, has_failed = made
     if has_failed:
@@ -105,9 +68,7 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
         rows = [fields for item in as_items(value) or () if (fields := as_fields(item)) is not None]
         if rows and all(_state(row) in _STATES and _text(row) for row in rows):
             tasks.clear()
-            tasks.update(
-                (_text(row), BEGUN if _state(row) == "inprogress" else OPEN) for row in rows if not _is_done(row)
-            )
+            tasks.update(dict.fromkeys(_text(row) for row in rows if not _is_done(row)))
             return
 
     if not _TASK_NAME.search(call.name):
@@ -118,14 +79,14 @@ def _read_call(made: CallMade, tasks: dict[str, float]) -> None:
             del tasks[text]
     elif isinstance(arguments.get("subject"), str) and not number:
         created = _CREATED.search(result.text[:TASK_CHARS] if result is not None else "")
-        tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = OPEN
+        tasks[f"#{created[1]} {_text(arguments)}" if created else _text(arguments)] = None
 
 
-def _read_boxes(text: str, tasks: dict[str, float]) -> None:
+def _read_boxes(text: str, tasks: dict[str, None]) -> None:
     for mark, task in _BOX.findall(text) if "] " in text else ():
         line = quote(task, TASK_CHARS)
         if mark == " ":
-            tasks.setdefault(line, BOXED)
+            tasks.setdefault(line)
         else:
             tasks.pop(line, None)
 

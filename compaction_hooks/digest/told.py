@@ -7,10 +7,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from compaction_hooks.digest.identifiers import Mentions
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.statements import SENTENCE_CHARS, is_small_talk, spoken_sentences
-from compaction_hooks.digest.text import calls_for_reply, has_wide, is_asking, one_line, quote, size
+from compaction_hooks.digest.text import calls_for_reply, has_wide, is_asking, one_line, quote
 from compaction_hooks.harness import is_foreign_summary, is_request
 from compaction_hooks.messages import Message
 
@@ -38,7 +37,7 @@ _DATE = re.compile(r"\[\d{4}-\d\d?-\d\d?\]\s*")
 
 
 def fact_items(messages: Sequence[Message], earlier: Sequence[Item], *, has_reply: bool = False) -> list[Item]:
-    """Return the sentences that tell something, oldest first; those of one message share a line.
+    """Return the sentences that tell something, the most telling first; those of one message share a line.
 
     A question of the assistant is only told with its reply, unless it is the last that was said.
 
@@ -62,15 +61,15 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item], *, has_repl
     terms = [find_terms(_DATE.sub("", sentence)) for _, _, sentence in spoken]
     frequency = Counter(term for each in terms for term in each)
 
-    items: list[Item] = []
+    rated: list[tuple[float, Item]] = []
     for index, (section, group, sentence) in enumerate(spoken):
         # Its difference from the other sentences, for its length; 0 for a sentence without words.
         rarity = sum(math.log((len(spoken) + 1) / frequency[term]) for term in terms[index]) / (len(terms[index]) + 4)
         value = _rate(sentence, section, rarity)
         if value > 0:
             age = 0.7 + 0.3 * index / len(spoken)
-            items.append(Item(section=section, text=quote(sentence, SENTENCE_CHARS), value=value * age, group=group))
-    return items
+            rated.append((-value * age, Item(section, quote(sentence, SENTENCE_CHARS), group, place=index)))
+    return [item for _, item in sorted(rated)]
 
 
 def _rate(sentence: str, section: Section, rarity: float) -> float:
@@ -105,43 +104,8 @@ def find_terms(sentence: str) -> set[str]:
 
 NOTE_CHARS = 400
 """The most characters of one line of a summary by another writer."""
-NAMES_SHARE = 0.2
-"""The most of a summary that the line of names takes."""
-_NAMES = "names: "
-
-
-def names_item(summary: str, items: Iterable[Item], max_tokens: int) -> list[Item]:
-    """Return an item of the names in the notes of an earlier summary, as far as they fit their share; none without names.
-
-    Another writer chose these names for the little room there was. Of a summary of ours, only this item comes back: its other
-    notes are from messages.
-
-    Args:
-        items: Those of the summary.
-        max_tokens: The size of the new summary.
-    """
-    notes = [item.text for item in items if item.section is Section.NOTES]
-    if Section.NOTES in summary:
-        notes = [text for text in notes if text.startswith(_NAMES)]
-
-    mentions = Mentions()
-    # Two names may be found in one place: sorted, they come in the same order in every process.
-    names = (
-        name for text in notes for _, name in sorted((text.find(word), word) for word in mentions.find_words(text))
-    )
-
-    line = ""
-    for name in dict.fromkeys(names):
-        longer = f"{line}, {name}" if line else _NAMES + name
-        line = longer if size(longer) <= max_tokens * NAMES_SHARE else line
-
-    return [Item(section=Section.NOTES, text=line, must=True)] if line else []
 
 
 def note_items(notes: Iterable[Item]) -> list[Item]:
     """Return notes on one line each. The first is worth most: other writers begin with the most important points."""
-    kept: Sequence[Item] = [item for item in notes if not item.text.startswith(_NAMES)]
-    return [
-        item._replace(text=one_line(item.text, NOTE_CHARS), value=2.0 - index / len(kept))
-        for index, item in enumerate(kept)
-    ]
+    return [item._replace(text=one_line(item.text, NOTE_CHARS), place=at) for at, item in enumerate(notes)]

@@ -197,9 +197,6 @@ def _check_answer(
 
     unseen = len(request.messages) - seen
     text = summary.text
-    if not summary.is_by_rule and native is None:
-        text = facts(request.messages, request.previous_summary).disown_refusals(text)
-
     return Summarized(
         "" if why else text,
         usage,

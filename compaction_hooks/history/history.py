@@ -165,7 +165,6 @@ class Log(Generic[M]):
 
         self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
         self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
-        self.failures: tuple[int, object] = 0, None
         self.summary_piece: int | None = None
         self.checked_until = 0
 

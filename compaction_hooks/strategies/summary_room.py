@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
@@ -11,7 +11,6 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import SummaryFrame, SummaryPlan, find_head_summary
-from compaction_hooks.view.parts import find_handle
 from compaction_hooks.view.snapshot import Snapshot
 
 FILLED_RATIO = 0.5
@@ -47,6 +46,11 @@ class SummaryRoom(Generic[M]):
         """The file lists that follow it."""
         return self.frame.tags
 
+    @property
+    def has_recall(self) -> bool:
+        """Whether the recall tool finds the messages that the summary covers."""
+        return self.frame.has_recall
+
     def size(self, text: str, /) -> int:
         """Return the tokens of a summary alone."""
         return self.snapshot.estimator.estimate_tokens(text)
@@ -76,8 +80,8 @@ class SummaryRoom(Generic[M]):
         filled = earlier_tokens + int((replaced - earlier_tokens) * FILLED_RATIO)
         return most_of_words, min(most, max(filled, message_tokens))
 
-    def find_words(self) -> Mapping[int | None, UserWords]:
-        """Return the user's words before the cut, oldest first, by piece, without those in messages that stay.
+    def find_words(self) -> Sequence[UserWords]:
+        """Return the user's words before the cut, oldest first, without those in messages that stay.
 
         Each piece is read once.
         """
@@ -88,29 +92,8 @@ class SummaryRoom(Generic[M]):
         known = {**known, **{index: words for index, words in new.items() if any(words)}}
         history.log.user_words = max(first, start), known
 
-        found: dict[int | None, UserWords] = {}
+        found: list[UserWords] = []
         if history.runs_before_list or snapshot.readable_native is not None or find_head_summary(history) is not None:
             # The list lacks older messages: their words are in the earlier summary, among those of its writer.
-            found[None] = plan.facts.earlier_words
-        return found | {index: words for index, words in known.items() if index < start and index not in plan.pinned}
-
-    def find_handle(self, piece: int, /) -> str:
-        """Return the handle by which the recall tool shows a piece; empty without the tool."""
-        return find_handle(self.snapshot.history, piece) if self.snapshot.has_recall else ""
-
-    def find_failures(self) -> object:
-        """Return the failures of all calls before the cut. They are kept, and the next compaction goes on from there."""
-        plan, history = self.plan, self.snapshot.history
-        run, known = history.log.failures
-        if known is None or run > plan.cut or not history.is_boundary(run):  # a rewind, or a late result
-            run, known = history.runs_before_list, None
-
-        older = None  # then the plan's own messages are all that come after the known ones
-        if run != self.snapshot.covered_runs:
-            first = history.run_start(run) if run > history.runs_before_list else 0
-            pieces = history.pieces(first, history.run_start(plan.cut))  # no call is open at a cut
-            older = (piece.message for piece in pieces)
-
-        known = plan.facts.add_failures(known, older)
-        history.log.failures = plan.cut, known
-        return known
+            found.append(plan.facts.earlier_words)
+        return found + [words for index, words in known.items() if index < start and index not in plan.pinned]

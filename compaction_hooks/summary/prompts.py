@@ -97,8 +97,7 @@ _FACTS = """\
 
 """
 _ABOUT_FACTS = """\
-<facts> above was found in the conversation by rule. What the work ahead needs of it goes into your summary word for word. Steps \
-that end in "later ok" have succeeded since: do not report them as open or failing."""
+<facts> above was found in the conversation by rule. What the work ahead needs of it goes into your summary word for word."""
 
 _INSTRUCTIONS = """\
 These instructions hold for the summary, too:

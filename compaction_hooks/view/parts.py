@@ -308,13 +308,6 @@ class RunHandles:
         return handles, taken
 
 
-def find_handle(history: History[M], piece: int) -> str:
-    """Return the handle of the first part of a piece; empty if it has none."""
-    run = history.run_of(piece)
-    parts = (part for part in list_parts(history, [run]) if part.piece == piece)
-    return next(map(RunHandles(history, run).find, parts), "")
-
-
 def find_reduced(
     history: History[M],
     wanted: Mapping[PartName, Reduction],

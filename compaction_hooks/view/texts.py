@@ -13,7 +13,7 @@ from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.json_text import parse_json
 from compaction_hooks.text.shortening import shorten
 
-PROMPT_VERSION = 6
+PROMPT_VERSION = 7
 """The version of the texts here and of a summarizer's prompts; every record has it."""
 
 SUMMARY_MARKER = "[Conversation summary]"

@@ -42,7 +42,6 @@ FACTS: Mapping[str, tuple[list[Chat], str]] = {
     "error": ([assistant(None, call("e")), tool("e", "Error: no such table\nat line 4")], "Error: no such table"),
     "task": ([assistant(None, call("t", "todo_write", todos=TODO)), tool("t", "ok")], "port the lexer"),
     "file": ([assistant(None, call("f", path="src/zebra.py")), tool("f", "ok")], "src/zebra.py"),
-    "cause": ([assistant("The root cause is a stale cache.")], "The root cause is a stale cache."),
     "process": (
         [
             assistant(None, call("p", "bash", command="serve", run_in_background=True)),

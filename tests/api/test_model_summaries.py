@@ -60,7 +60,9 @@ def test_kept_messages_take_an_eighth_of_the_prompt_at_most_and_never_its_room(w
     for request in asked:
         assert size(kept_of(request.prompt)) <= min(2_000, window // 8)
         assert "The newest word." in kept_of(request.prompt)
-        assert size(request.system) + size(request.prompt) + request.max_tokens <= window
+        assert (
+            size(request.system) + size(request.prompt) + request.max_tokens <= window + 2
+        )  # sizes of parts are rounded
 
 
 def test_kept_messages_give_way_before_a_second_request_is_paid_for() -> None:
@@ -96,58 +98,7 @@ def test_without_facts_the_prompt_is_silent_about_them() -> None:
     assert "facts>" not in asked.prompt
 
 
-# -- failures that are mended
-
 FAILED = ran("a", "npm test", "Exit code 1\n3 failed: parser.test.ts")
-PASSED = ran("b", "npm test", "ok, all passed")
-LINE = "- [x] bash(npm test) -> FAILED: 3 failed: parser.test.ts; later ok"
-
-
-@pytest.mark.parametrize(
-    ("calls", "answer", "is_corrected"),
-    [
-        pytest.param([*FAILED, *PASSED], "- `npm test` fails", True, id="reported under Blocked"),
-        pytest.param([*FAILED, *PASSED], "- 3 failed: parser.test.ts", True, id="reported by its outcome"),
-        pytest.param([*FAILED, *PASSED], "(none)", False, id="not reported"),
-        pytest.param(FAILED, "- `npm test` fails", False, id="it still fails"),
-        pytest.param(
-            [*FAILED, *PASSED, *ran("c", "npm test", "Exit code 1\nx")], "- npm test", False, id="fails again"
-        ),
-        pytest.param([*FAILED, *PASSED], f"{LINE}\n- npm test failed", False, id="corrected already"),
-    ],
-)
-def test_a_mended_failure_that_a_summary_reports_is_corrected(
-    calls: list[Chat], answer: str, is_corrected: bool
-) -> None:
-    messages = [user("go"), *calls, *steps(6, 150), user("well?")]
-    given = HEADED.format(answer)
-    summary, _ = compacted(messages, given, settings=CompactionSettings(identifier_tokens=0))
-    assert (summary.count(LINE) > given.count(LINE)) is is_corrected
-
-
-def test_kept_messages_and_later_rounds_mend_too() -> None:
-    hooks = controller(64_000, summarizer=Scripted(*[HEADED.format("- npm test fails")] * 2))
-    first = [user("go"), *FAILED, *steps(6, 150), user("well?")]
-    record = hooks.compact_sync([*first, *PASSED, assistant("Good.")], keep_recent_tokens=100).record
-    assert record is not None
-    assert LINE in record.summary
-    again = controller(64_000, summarizer=Scripted(*[HEADED.format("- npm test fails")] * 2))
-    again.compact_sync(first, keep_recent_tokens=100)
-    record = again.compact_sync([*first, *PASSED, *steps(6, 150, first=9), user("so?")], keep_recent_tokens=100).record
-    assert record is not None
-    assert LINE in record.summary
-
-
-def test_an_edit_of_the_same_file_by_another_tool_mends() -> None:
-    edit = [
-        assistant(None, call("a", "edit_file", path="src/a.py", old_string="x", new_string="y")),
-        tool("a", "Error: old_string not found"),
-        assistant(None, call("b", "write_file", content="y", path="src/a.py")),
-        tool("b", "written"),
-    ]
-    summary, _ = compacted([user("go"), *edit, *steps(6, 150), user("well?")], HEADED.format("- a.py cannot be edited"))
-    assert "- [x] edit_file(a.py) -> FAILED: Error: old_string not found; later ok" in summary
-
 
 # -- headings
 
@@ -161,7 +112,7 @@ WORK = [user("Port the parser."), *TODO, *FAILED, *steps(6, 150), assistant("Rea
 def test_headings_that_our_prompt_asked_for_are_filled_and_never_refused() -> None:
     summary, _ = compacted(WORK, "## Key Decisions\n- **Keep the lexer**: it is fast", keep=1)
     assert summary.startswith("## Key Decisions\n- **Keep the lexer**: it is fast\n")
-    for line in ("## Requests\n- Port the parser.", "- [ ] Write the report", "- [ ] bash(npm test) -> FAILED"):
+    for line in ("## Requests\n- Port the parser.", "- [ ] Write the report", "bash(npm test) -> FAILED: 3 failed"):
         assert line in summary
     assert summary.count("## Key Decisions") == summary.count("## Progress") == 1
 
@@ -169,7 +120,6 @@ def test_headings_that_our_prompt_asked_for_are_filled_and_never_refused() -> No
 def test_a_heading_over_nothing_counts_as_an_answer() -> None:
     summary, _ = compacted(WORK, HEADED.format("(none)"), keep=1)
     assert "Write the report" not in summary
-    assert "FAILED" not in summary
 
 
 def test_tags_of_another_system_are_headings() -> None:
@@ -228,11 +178,11 @@ def test_a_constraint_over_two_lines_of_a_summary_is_not_said_twice() -> None:
 def test_repairs_never_exceed_the_target() -> None:
     target, added = CompactionSettings().budget(8_192).target, set[bool]()
     for tokens in range(2_200, 3_600, 50):
-        messages = [{"role": "system", "content": prose(tokens)}, *WORK[:-2], *PASSED, user("well?")]
+        messages = [{"role": "system", "content": prose(tokens)}, *WORK[:-2], user("well?")]
         hooks = controller(8_192, summarizer=Scripted("## Goal\n- npm test failed"))
         hooks_record = hooks.compact_sync(messages, keep_recent_tokens=100).record
         assert hooks_record is not None
-        is_added = "later ok" in hooks_record.summary or "Write the report" in hooks_record.summary
+        is_added = "Write the report" in hooks_record.summary
         added.add(is_added)
         assert hooks_record.tokens_after <= target or not is_added
     assert added == {True, False}

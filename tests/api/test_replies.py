@@ -199,19 +199,6 @@ def test_the_question_of_a_reply_that_stayed_is_read_again(summarizer: Scripted 
         assert told(second.summary) == ["Shall I delete the old tables? -> yes"]
 
 
-@folded("question, answer, words", CASES)
-def test_a_question_is_not_put_back_into_a_text_that_tells_the_answer(question: str, answer: str, words: str) -> None:
-    messages = [*asked(question, answer), user(REST), *steps(14, first=20)]
-    for line in (words, f"{question[:-1]}: {answer}"):
-        summarizer = Scripted(
-            f"## Goal\n- the packages\n## Progress\n### Done\n- [x] the first\n## Key Decisions\n- {line}"
-        )
-        record = controller(32_000, summarizer=summarizer).compact_sync(messages, keep_recent_tokens=600).record
-        assert record is not None
-        assert question not in record.summary
-        assert line in record.summary
-
-
 @folded("answer, text", PLANS)
 def test_a_text_that_speaks_of_the_matter_without_the_answer_gets_it(answer: str, text: str) -> None:
     question = "Shall I delete the old tables?"
