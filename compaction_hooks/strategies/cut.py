@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from compaction_hooks.history import History
 from compaction_hooks.messages import M
+from compaction_hooks.strategies.border import extend
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, SUMMARY_LARGE_STEP_RATIO
+from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.snapshot import Snapshot
 
 logger = logging.getLogger("compaction_hooks")
@@ -38,6 +40,7 @@ class Place(NamedTuple):
         short: Those that do not all fit whole.
         recent_tokens: The size of the messages from that run on, before calibration.
         tokens: The size of all that stays, before calibration.
+        reductions: The parts of the messages from that run on that are shown smaller.
     """
 
     run: int
@@ -45,6 +48,7 @@ class Place(NamedTuple):
     short: ShortRequests
     recent_tokens: int
     tokens: int
+    reductions: Sequence[Reduction] = ()
 
 
 class Cut(NamedTuple):
@@ -80,7 +84,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut |
     taken = frame_tokens + int(full * (1 + RENDERING_RATIO))
     grown = int(budget.trigger / (1 + MINIMUM_GROWTH_RATIO))  # a larger view would be compacted again at once
     room, most = (snapshot.room(size) - taken for size in (budget.target, grown))
-    place = _choose_place(snapshot, int(goal.keep_tokens / snapshot.ratio), room, most)
+    place = _choose_place(snapshot, goal, room, most, full)
     if place is None:
         return None
     run = place.run
@@ -104,18 +108,19 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut |
     return Cut(place, allowance, place.tokens <= room)
 
 
-def _choose_place(snapshot: Snapshot[M], keep_tokens: int, room: int, most: int) -> Place | None:
+def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, most_border: int) -> Place | None:
     """Choose the first run to keep, and what of the current request stays from before it.
 
     The request goes before all steps but the last one: all of it if it fits, else its newest messages, and the older ones
     shortened.
 
     Args:
-        keep_tokens: Tokens to keep, before calibration.
         room: The tokens that all may take, before calibration.
         most: The tokens that the request and the last step may take.
+        most_border: The tokens that steps before the recent messages may take, with those that the recent ones leave.
     """
     history, older, kept = snapshot.history, snapshot.older_requests, snapshot.kept_tokens()
+    keep_tokens = int(goal.keep_tokens / snapshot.ratio)
 
     def stays(run: int, requests: Sequence[int]) -> int:
         start = history.run_start(run)
@@ -137,12 +142,19 @@ def _choose_place(snapshot: Snapshot[M], keep_tokens: int, room: int, most: int)
     if run is None:
         return None
 
-    start, tokens = history.run_start(run), stays(run, whole)
+    tokens = stays(run, whole)
+    reductions: Sequence[Reduction] = ()
+    left = min(room - reserve - tokens, keep_tokens + most_border - kept(history.run_start(run)))
+    if goal.reason == "threshold" and left > 0:
+        earlier = (each for each in range(run - 1, runs.start - 1, -1) if _may_begin(history, each))
+        run, reductions, more = extend(snapshot, goal, run, earlier, lambda run: stays(run, whole), left)
+        tokens += more
+    start = history.run_start(run)
     pinned = snapshot.pinned_pieces(start)
     hidden = [piece for piece in others if piece < start and piece not in pinned]
     short = shorten_requests(snapshot, hidden, max(room - tokens, reserve if tokens <= most else 0))
     requests = [piece for piece in (*short.whole, *whole) if piece < start]
-    return Place(run, requests, short, kept(start), tokens + short.tokens)
+    return Place(run, requests, short, kept(start), tokens + short.tokens, reductions)
 
 
 def find_cut(

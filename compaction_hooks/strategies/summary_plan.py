@@ -207,7 +207,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         reaches_target=cut.reaches_target,
         pinned=tuple(pinned),
         pins=_pins(snapshot, pinned, cut.place.short.digests),
-        reductions=cut.place.short.reductions,
+        reductions=(*cut.place.short.reductions, *cut.place.reductions),
         messages=facts.messages,
         kept=facts.kept,
         facts=facts,

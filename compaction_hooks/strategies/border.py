@@ -1,0 +1,69 @@
+"""The steps just before the recent messages: some stay in the room that the target leaves empty, up to the size of a summary.
+
+1. Only at a threshold: after an overflow, and by hand, a smaller view is wanted than the target.
+2. A step that does not fit whole stays with its long results and arguments shortened, as far as its tools' rules allow that.
+3. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.strategies.reduce_parts import MARKER_TOKENS, choose_shortened
+from compaction_hooks.view.parts import Reducible, Reduction, by_name
+from compaction_hooks.view.snapshot import Snapshot
+
+MOST_STEPS = 20
+"""The most steps that are tried: a summary has room for fewer."""
+LEAST_TOKENS = 150
+"""A step is not shortened to fewer tokens than these: what is left of it would say little."""
+
+
+class Border(NamedTuple):
+    """The steps that stay before the recent messages.
+
+    Attributes:
+        run: The first run that is kept.
+        reductions: The parts that are shown smaller.
+        tokens: The size of these steps, before calibration.
+    """
+
+    run: int
+    reductions: tuple[Reduction, ...] = ()
+    tokens: int = 0
+
+
+def extend(
+    snapshot: Snapshot[M], goal: Goal[M], run: int, earlier: Iterable[int], size: Callable[[int], int], room: int
+) -> Border:
+    """Return the steps that stay before run `run`, if a room of so many tokens is left for them.
+
+    Args:
+        earlier: The runs before it that the kept messages may begin with, the newest first.
+        size: Returns the tokens of all that stays if the messages are kept from a run on, before calibration.
+        room: In tokens before calibration.
+    """
+    border, kept = Border(run), size(run)
+    for _, first in zip(range(MOST_STEPS), earlier, strict=False):
+        tokens = size(first) - kept
+        if tokens <= room:
+            border = Border(first, (), tokens)
+            continue
+
+        parts = [part for part in list_whole(snapshot, first) if part.run < border.run]
+        made = choose_shortened(parts, excess_tokens=tokens - room, rules=goal.tool_rules)
+        shortened = tokens - _saved(parts, made)
+        if border.tokens + LEAST_TOKENS <= shortened <= room:
+            border = Border(first, tuple(made), shortened)
+        break
+    return border
+
+
+def _saved(parts: Iterable[Reducible], reductions: Iterable[Reduction]) -> int:
+    """Return about the tokens that reductions save."""
+    made = by_name(reductions)
+    shown = [(part, len(made[part.name].apply(part.text))) for part in parts if part.name in made]
+    return sum(int(part.tokens * (1 - chars / part.shown_chars)) - MARKER_TOKENS for part, chars in shown)
