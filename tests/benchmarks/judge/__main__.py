@@ -36,13 +36,13 @@ def open_model(options: argparse.Namespace) -> JudgeModel:
         return ServerModel(options.server, options.room)
     from tests.benchmarks.judge.llama import LlamaModel  # only a GGUF needs numpy
 
-    return LlamaModel(options.gguf, options.room, options.threads)
+    return LlamaModel(Path(options.gguf), options.room, options.threads)
 
 
 def open_server(options: argparse.Namespace, stack: ExitStack) -> str:
-    """Return the address of a server of texts: the one of the options, or one of the GGUF for this run."""
-    address = options.writer or options.server
-    return address or stack.enter_context(serve(options.gguf, options.room, options.threads))
+    """Return the address of a server of texts: the one that the options name, or one of a GGUF for this run."""
+    model = options.writer or options.server or options.gguf
+    return model if "://" in model else stack.enter_context(serve(Path(model), options.room, options.threads))
 
 
 def judge(options: argparse.Namespace, moments: Sequence[Moment], extra: dict[str, list[Context]]) -> None:
@@ -116,7 +116,7 @@ def add_moments_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose moments and the model."""
     parser.add_argument("folder", type=Path, help="moments and results: keep it out of the project")
     model = parser.add_mutually_exclusive_group(required=True)
-    model.add_argument("--gguf", type=Path, help="a GGUF model, read by the package xllamacpp; none is downloaded")
+    model.add_argument("--gguf", help="a GGUF model, read by the package xllamacpp; none is downloaded")
     model.add_argument("--server", help="address of a server that returns the log probabilities of a prompt, as vLLM's")
     parser.add_argument(
         "--writer", help="address of an OpenAI-compatible server that writes texts, in place of the judge"

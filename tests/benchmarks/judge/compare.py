@@ -115,7 +115,8 @@ def _cells(cases: Mapping[str, Case], sessions: Mapping[str, str], name: str, to
     def bits(case: Case, context: str) -> float:
         return case[context].bits[scope]
 
-    whole = {case: found for case, found in cases.items() if FULL in found and bits(found, CUT)}
+    scored = {case: found for case, found in cases.items() if bits(found, CUT)}
+    whole = {case: found for case, found in scored.items() if FULL in found}
     gaps = {case: bits(found, CUT) - bits(found, FULL) for case, found in whole.items()}
     restored = ((sessions[case], Share(bits(one, CUT) - bits(one, name), gaps[case])) for case, one in whole.items())
     cells = [interval(restored, 100)]
@@ -129,7 +130,7 @@ def _cells(cases: Mapping[str, Case], sessions: Mapping[str, str], name: str, to
         *cells,
         interval(points, 100, "+"),
         interval(((session, Share(value, 1)) for session, value in each), 1, "+"),
-        f"{sum(value > 0 for value in saved.values())} of {len(saved)}",
+        f"{sum(saved[case] > 0 for case in scored)} of {len(scored)}",
         least_seen(each),
     ]
 

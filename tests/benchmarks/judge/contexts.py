@@ -82,7 +82,8 @@ def without_sections(moment: Moment) -> Iterator[Context]:
     for heading in dict.fromkeys(heading for heading, _ in _sections(body)):
         left = "\n".join("\n".join(lines) for other, lines in _sections(body) if other != heading)
         if left != body and heading:
-            yield Context(f"no {heading.strip('# ').casefold()}", _with_message(moment, opening + left + rest))
+            title = heading.strip("# ").partition(" (")[0].casefold()
+            yield Context(f"no {title}", _with_message(moment, opening + left + rest))
     if _FILES.search(rest):
         yield Context("no files", _with_message(moment, opening + body + _FILES.sub("", rest)))
 

@@ -64,6 +64,8 @@ def open_library(place: Path) -> Iterator[Worker]:
         Path(folder, "tests").symlink_to(ROOT / "tests")
         python = str(place)
         if place.is_dir():
+            if not (place / "compaction_hooks").is_dir():
+                sys.exit(f"{place}: no folder with the sources of the library")
             Path(folder, "compaction_hooks").symlink_to(place.resolve() / "compaction_hooks")
             python = sys.executable
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

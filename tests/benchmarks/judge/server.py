@@ -49,9 +49,10 @@ def serve(path: Path, room: int, threads: int) -> Iterator[str]:
     import xllamacpp  # only who asks a GGUF for texts needs it
 
     parameters = xllamacpp.CommonParams()
-    parameters.model.path, parameters.hostname, parameters.port, parameters.n_ctx = str(path), "127.0.0.1", 0, room
+    parameters.model.path, parameters.port, parameters.n_ctx = str(path), 0, room  # 0: a free port
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
     parameters.n_parallel, parameters.swa_full, parameters.warmup = 1, True, False  # prompts share their beginnings
+    parameters.verbosity = 0
     server = xllamacpp.Server(parameters)
     yield server.listening_address
     del server
