@@ -14,7 +14,6 @@ from tests.benchmarks.judge.texts import Moment, Turn, render
 from tests.data import sessions
 
 LANGCHAIN, OURS, COMPLETED = "LangChain's prompt", "our prompt", "our prompt, completed"
-NAMES = (LANGCHAIN, OURS, COMPLETED)
 
 Ask = Callable[[Sequence[Mapping[str, str]], int], str]
 """Returns a model's answer to chat messages, of at most so many tokens."""
@@ -51,12 +50,13 @@ def written_contexts(moment: Moment, messages: Sequence[Mapping[str, Any]], ask:
     last = None
     for last in writer.replay.calls(until=moment["at"]):  # noqa: B007 - the last one is wanted
         pass
-    if last is None or last.made is None or not writer.text:
+    if not writer.text:
         print(f"no summary was asked of the model: {moment['case']}", file=sys.stderr)
         return
-    if last.made.used_fallback:
-        print(f"the library refused the model's text ({last.made.fallback_reason}): {moment['case']}", file=sys.stderr)
-    yield Context(COMPLETED, [render(message) for message in last.view])
+    if last and last.made and not last.made.used_fallback:
+        yield Context(COMPLETED, [render(message) for message in last.view])
+    else:
+        print(f"the library refused the model's summary: {moment['case']}", file=sys.stderr)
     yield Context(OURS, with_summary(moment, writer.text))
 
     prompt = langchain_prompt(uncovered(moment))
@@ -79,7 +79,7 @@ def load_written(folder: Path, moments: Sequence[Moment], data: Path, ask: Ask) 
     found: dict[str, list[Context]] = {}
     for line in read_lines(path):
         found.setdefault(line["case"], []).append(Context(line["name"], line["messages"]))
-    missing = [moment for moment in moments if len(found.get(moment["case"], ())) < len(NAMES)]
+    missing = [moment for moment in moments if moment["case"] not in found]
     wanted = {moment["session"] for moment in missing}
     listed = {one["id"]: one["messages"] for one in sessions(folder=data) if one["id"] in wanted}
 
