@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.benchmarks.judge import compare
 from tests.benchmarks.judge.ask import ask_all
-from tests.benchmarks.judge.contexts import ALWAYS, CHEAP, KINDS, WRITTEN, Context, contexts
+from tests.benchmarks.judge.contexts import ALWAYS, CHEAP, OTHERS, WRITTEN, Context, contexts
 from tests.benchmarks.judge.moments import ROOT, Sent, append_line, load_moments, name_of, read_lines, views_of
 from tests.benchmarks.judge.score import JudgeModel, Writer, read_next, score
 from tests.benchmarks.judge.server import ServerModel, chat, serve
@@ -61,7 +61,7 @@ def judge(options: argparse.Namespace, moments: Sequence[Moment], extra: dict[st
         if (case, None) not in done:
             about = {"case": case, "session": moment["session"], "source": moment["source"], "nth": moment["nth"]}
             append_line(path, {"model": model.name, "scored": following.scored, "sizes": moment["sizes"], **about})
-        for context in (*contexts(moment, options.contexts), *extra.get(case, ())):
+        for context in (*contexts(moment, [*ALWAYS, *options.contexts]), *extra.get(case, ())):
             if (case, context.name) not in done:
                 result = score(case, context.name, writer.tokens(context.messages), following, model)
                 if result:
@@ -81,7 +81,8 @@ def compare_versions(options: argparse.Namespace, moments: Sequence[Moment]) -> 
 
 def run_bits(options: argparse.Namespace) -> None:
     """Make the moments, judge them, and print the tables."""
-    options.contexts = options.contexts or [*ALWAYS, *(() if options.compare else CHEAP)]
+    if options.contexts is None:
+        options.contexts = () if options.compare else CHEAP
     before = options.compare[0] if options.compare else ROOT
     moments = load_moments(options.folder, before, options)
     extra: dict[str, list[Context]] = {}
@@ -141,8 +142,8 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     bits = commands.add_parser("bits", help="count the bits of the next steps behind each context")
     add_moments_options(bits)
-    default = f"{', '.join([*ALWAYS, *CHEAP])}; with --compare the first three"
-    bits.add_argument("--contexts", nargs="+", choices=KINDS, help=default)
+    others = f"contexts in addition to {', '.join(ALWAYS)}; without it {', '.join(CHEAP)}, and none with --compare"
+    bits.add_argument("--contexts", nargs="*", choices=OTHERS, help=others)
     versions = "two versions of the library: folders of sources, or Pythons that have one installed"
     bits.add_argument("--compare", nargs=2, type=Path, metavar=("BEFORE", "AFTER"), help=versions)
     bits.set_defaults(run=run_bits)

@@ -14,7 +14,7 @@ FULL, CUT, OURS = "FULL", "CUT", "ours"
 ALWAYS = (FULL, CUT, OURS)
 CHEAP = ("newest", "list", "simple")
 SECTIONS, WRITTEN = "sections", "written"
-KINDS = (*ALWAYS, *CHEAP, SECTIONS, WRITTEN)
+OTHERS = (*CHEAP, SECTIONS, WRITTEN)
 """The values of `--contexts`; those of "written" are in `tests.benchmarks.judge.written`."""
 NEWEST_REQUESTS = 3
 MESSAGE_TOKENS = 6
@@ -43,9 +43,9 @@ def contexts(moment: Moment, kinds: Sequence[str]) -> Iterator[Context]:
         "simple": lambda: [Context("simple", with_summary(moment, simple_summary(uncovered(moment), _room(moment))))],
         SECTIONS: lambda: without_sections(moment),
     }
-    for kind in KINDS:
-        if kind in kinds and kind in makers:
-            yield from makers[kind]()
+    for kind, make in makers.items():
+        if kind in kinds:
+            yield from make()
 
 
 def uncovered(moment: Moment) -> list[Turn]:
