@@ -468,6 +468,14 @@ def _make_environment(session: nox.Session, folder: Path, group: str) -> None:
     session.run("uv", "pip", "install", "--quiet", "--python", python, *requirements, success_codes=range(256))
 
 
+@nox.session
+def judge(session: nox.Session) -> None:
+    """A small language model judges summaries: `-- bits FOLDER --gguf MODEL.gguf`. Hours on two cores; see docs/judged.md."""
+    install(session, "test", "judge")
+    install_rank_files(session)
+    session.run("python", "-m", "tests.benchmarks.judge", *session.posargs)
+
+
 @nox.session(tags=["full"])
 def soak(session: nox.Session) -> None:
     """Every recorded conversation at every window, 10,000 generated ones, 64 at once; the same with reasoning that providers bind

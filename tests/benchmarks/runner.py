@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,10 +55,16 @@ QUICK = Plan(sizes=(100, 1_000), messages=1_500, rounds=2)
 class Worker:
     """A peer in its own process."""
 
-    def __init__(self, python: Path | str, *arguments: str) -> None:
-        command = [str(python), "-m", *arguments]
+    def __init__(
+        self,
+        python: Path | str,
+        *arguments: str,
+        folder: str | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        command, variables = [str(python), "-m", *arguments], {**environment, **_worker_variables()}
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=_environment())
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=folder, env=variables)
 
     def ask(self, question: object) -> Any:
         """Return the answer to a line of JSON.
@@ -73,7 +79,7 @@ class Worker:
         stdin.flush()
         answer = stdout.readline()
         if not answer:
-            raise RuntimeError(f"{self._process.args!r} ended while it was asked {question}")
+            raise RuntimeError(f"{self._process.args!r} ended while it was asked {str(question)[:200]}")
         return json.loads(answer)
 
     def close(self) -> None:
@@ -81,11 +87,11 @@ class Worker:
         self._process.communicate()
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment variables of a worker: the folder of the tokenizer's ranks, and no use of the network."""
+def _worker_variables() -> dict[str, str]:
+    """Return a worker's own environment variables: the folder of the tokenizer's ranks, and no use of the network."""
     folder = package_folder("litellm")
     ranks = {"TIKTOKEN_CACHE_DIR": str(folder / "litellm_core_utils" / "tokenizers")} if folder else {}
-    return os.environ | ranks | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONHASHSEED": "0"}
+    return ranks | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONHASHSEED": "0"}
 
 
 def find_python(environments: Path, name: str) -> Path | None:

@@ -1,0 +1,1 @@
+"""A small language model judges summaries: docs/judged.md."""
