@@ -96,9 +96,9 @@ def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
 def _tell(made: CallMade, outcome_chars: int) -> str:
     """Return a call and its outcome in a few words."""
     name = re.sub(r"[\s()]+", "_", one_line(made.call.name, NAME_CHARS)) or "tool"
-    text = remove_noise(both_ends(made.result.text, SCAN_CHARS)) if made.result else ""
+    text = made.result.text if made.result else ""
 
-    if made.result and (words := words_of_refusal(made.result.text)):
+    if words := words_of_refusal(text):
         outcome = f"FAILED: its result says: {one_line(words, REFUSAL_CHARS)}"
     elif made.has_failed:
         outcome = f"FAILED: {_first_error(text) or _beginning(text, outcome_chars)}"
@@ -176,27 +176,32 @@ def _edited_lines(arguments: Mapping[str, object]) -> tuple[list[str], list[str]
 
 def _changed_lines(result: str) -> str:
     """Return the range of lines that the result of an edit shows."""
-    numbers = _NUMBERED.findall(result)
+    numbers = _NUMBERED.findall(both_ends(result, SCAN_CHARS))
     return f"lines {numbers[0]}-{numbers[-1]}: " if numbers else ""
 
 
 def _beginning(text: str, max_chars: int) -> str:
     """Return the beginning of a result, without lines that say nothing."""
-    return one_line(" ".join(_telling(text.splitlines())) or "nothing", max_chars)
+    told = ""
+    for line in map(_bare, remove_noise(text[:SCAN_CHARS]).splitlines()):
+        if len(told) > max_chars:
+            break
+        told += "" if _SAYS_NOTHING.match(line) else f" {line}"
+    return f"{told[1:max_chars]}…" if len(told) > max_chars + 1 else told[1:] or "nothing"
 
 
 def _first_error(text: str) -> str:
     """Return the first line that names an error, or speaks of one, as printed; of a traceback with its last file and line."""
-    lines = [line for line in _telling(text.splitlines()) if _ERROR.search(line)]
+    text = remove_noise(both_ends(text, SCAN_CHARS))
+    lines = [line for line in map(_bare, filter(_ERROR.search, text.splitlines())) if not _SAYS_NOTHING.match(line)]
     line = next(filter(_NAMED_ERROR.search, lines), lines[0] if lines else "")
     frames = _FRAME.findall(text[: text.find(line)]) if line else ()
     where = f" ({frames[-1][0].rpartition('/')[2]}:{frames[-1][1]})" if frames else ""
     return one_line(line, ERROR_CHARS) + where
 
 
-def _telling(lines: Iterable[str]) -> Iterator[str]:
-    stripped = (_WRAPPER.sub(" ", line).strip() for line in lines)
-    return (line for line in stripped if not _SAYS_NOTHING.match(line))
+def _bare(line: str) -> str:
+    return " ".join(_WRAPPER.sub(" ", line).split())
 
 
 def _make_safe(text: str) -> str:
