@@ -9,6 +9,7 @@ from operator import is_
 
 from compaction_hooks.digest.causes import cause_items
 from compaction_hooks.digest.classes import make_test, make_tests, read_classes
+from compaction_hooks.digest.constraints import constraint_items, limiting_sentences
 from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.digest.outline import (
     OF_USER,
@@ -27,10 +28,8 @@ from compaction_hooks.digest.outline import (
 from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
 from compaction_hooks.digest.statements import (
     SHORT_CHARS,
-    constraint_items,
     foreign_items,
     is_prose,
-    limiting_sentences,
     request_items,
     request_texts,
 )
