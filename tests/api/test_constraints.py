@@ -4,13 +4,14 @@ The corpora are the rules and summaries of compaction-guard and the side constra
 """
 
 import json
-from itertools import count
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionSettings, Summarizer, SummaryRequest
+from compaction_hooks import CompactionFinished, CompactionSettings, Summarizer, SummaryRequest
+from compaction_hooks.events import CompactionEvent
 from tests.conversations import Chat, controller, prose, step, steps, system, talk, texts, user
 
 SETTINGS = CompactionSettings()
@@ -94,24 +95,23 @@ UNMARKED: list[dict[str, str]] = _read("forty_constraints")
 @pytest.mark.skipif(
     not hasattr(CompactionSettings, "keep_user_tokens"), reason="the user's messages are not kept whole"
 )
-def test_constraints_that_no_word_shows_stay_whole_in_one_long_session() -> None:
-    session = controller(32_000).session("unmarked")
+@pytest.mark.parametrize("result_tokens", [1_000, 2_000])
+def test_constraints_that_no_word_shows_stay_whole_in_one_long_session(result_tokens: int) -> None:
+    """Three summaries follow the last of them."""
+    events: list[CompactionEvent] = []
+    session = controller(32_000, events=events).session("unmarked")
+    asked = [*(" ".join(request.values()) for request in UNMARKED), "Go on with all of it."]
     messages: list[Chat] = [system(), user("Help me with the work of this week.")]
     view: list[Chat] = []
-    numbers = count()
 
-    def work() -> None:
-        nonlocal messages, view
-        messages = [*messages, *step(next(numbers), 400)]
+    for number, request in enumerate(chain(asked, repeat(""))):
+        messages = [*messages, *([user(request)] if request else []), *step(number, result_tokens)]
         view = session.transform_context_sync(messages)
+        if number < len(asked):
+            events.clear()
+        if sum(isinstance(event, CompactionFinished) and event.record.summary != "" for event in events) == COMPACTIONS:
+            break
 
-    for request in UNMARKED:
-        messages = [*messages, user(" ".join(request.values()))]
-        work()
-    assert session.state().compaction_count == 0
-    messages = [*messages, user("Go on with all of it.")]
-    while session.state().compaction_count < COMPACTIONS:
-        work()
     whole = [request["constraint"] in texts(view) for request in UNMARKED]
     assert len(whole) == 40
     assert sum(whole) >= 0.95 * len(whole)
