@@ -33,7 +33,7 @@ PAGE_PARAGRAPHS = 4
 """The least paragraphs of such a page."""
 
 _CUE = re.compile(
-    r"\b(?:never|always|must|mustn't|do not|don't|can't|cannot|should|shouldn't|make sure|ensure|avoid|prefer|whenever|"
+    r"\b(?:never|always|must|mustn't|do not|don't|can't|cannot|should|shouldn't|make sure|ensure|avoid|prefer|whenever|instead of|"
     r"from now on|for the rest of|nie|niemals|immer|muss|darf|jamais|toujours|dois|doit|nunca|siempre|debe|debes)\b|"
     r"不要|不能|必须|只能|只用|总是|每次|禁止|しないで|必ず|"
     # "Only Eva may see it.", "bullet points only"; "When you finish, ..."; "your replies"; "Standing instruction: ..."
@@ -57,9 +57,9 @@ _LICENCE = re.compile(
     r"Permission is hereby granted|THE SOFTWARE IS PROVIDED|THIS SOFTWARE IS PROVIDED|Redistribution and use in source|"
     r"Licensed under the|distributed under the License|TERMS AND CONDITIONS|GNU (?:\w+ )?GENERAL PUBLIC LICENSE"
 )
-_LINK = re.compile(r"\]\((?:https?://|[./#\w-])[^)\s]*\)")
+_LINK = re.compile(r"\]\([./#\w][^()\s]{0,300}\)")
 _HEADING = re.compile(r"^(?:#{1,6} \S|\S.*\n[=-]{4,}$)", re.MULTILINE)
-_LIST_OR_CODE = re.compile(r"^\s*(?:[-*+] |\d{1,3}[.)] )|`", re.MULTILINE)
+_LIST_OR_CODE = re.compile(r"^[ \t]{0,20}(?:[-*+] |\d{1,3}[.)] )|`", re.MULTILINE)
 _OWN = re.compile(
     r"\b(?:I|(?i:my|me|we|our|us|please|ich|mir|mein\w*|wir|uns\w*|bitte|je|mon|nous|notre|mi|nosotros|nuestr[oa]s?))\b|[我请]"
 )
