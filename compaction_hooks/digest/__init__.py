@@ -5,12 +5,14 @@ summary lacks of them. The files, in the order in which a text is made:
 
 | file | its part |
 |---|---|
-| `text`, `cues` | sentences, quotations and sizes; the words by which a constraint is known |
+| `text` | sentences, quotations and sizes |
 | `outline` | a summary as items under headings, written and read back |
-| `statements`, `replies` | the user's requests and constraints; short replies with the questions that they answer |
-| `attempts`, `steps` | what calls attempted, and their outcomes |
-| `tasks` | open tasks, and where the work stands |
-| `identifiers`, `told`, `causes` | names; sentences that tell something; what the assistant found out |
+| `statements`, `replies` | the user's requests; short replies with the questions that they answer |
+| `constraints` | which of the user's sentences are constraints: not those of a page that he pasted |
+| `steps` | calls, and the beginning of their results |
+| `said` | what the assistant said last |
+| `tasks` | open tasks |
+| `identifiers`, `told` | names; sentences of a chat that tell something |
 | `classes` | facts as a loss counts them, and whether a view has one |
 | `reading` | `facts`: each of these, read once, when asked for |
 | `writing` | `write`: the choice of the items that fit |

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from operator import is_
 
 from compaction_hooks.digest.classes import make_test, make_tests, read_classes
+from compaction_hooks.digest.constraints import constraint_items, limiting_sentences
 from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
 from compaction_hooks.digest.outline import (
     Item,
@@ -24,9 +25,7 @@ from compaction_hooks.digest.outline import (
 from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
 from compaction_hooks.digest.said import said_items
 from compaction_hooks.digest.statements import (
-    constraint_items,
     foreign_items,
-    limiting_sentences,
     request_items,
     request_texts,
 )

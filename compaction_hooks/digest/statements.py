@@ -1,22 +1,17 @@
-"""The user's requests and constraints, word for word."""
+"""The user's requests, word for word, and the sentences of a message."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 
-from compaction_hooks.digest.cues import count_cues, is_question
 from compaction_hooks.digest.outline import HEADING_TOKENS, LINE_TOKENS, Item, Section, Size, parse
 from compaction_hooks.digest.text import (
     cut_middle,
     has_wide,
     opening,
-    quote,
     sentences,
-    whole_parts,
     without_code,
-    without_pasted,
 )
 from compaction_hooks.files import remove_file_tags
 from compaction_hooks.harness import is_request, is_summary_message, strip_harness, without_draft
@@ -124,44 +119,6 @@ def _cut_to(text: str, room: float, size: Size) -> str:
             return text
         text = cut_middle(text, int(CUT_RATIO * room / tokens * len(text)))
     return opening(text, OPENING_CHARS) if size(text) > room else text
-
-
-def constraint_items(
-    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
-) -> list[Item]:
-    """Return the user's sentences that limit or prefer something, those of earlier rounds first, the newest at the end.
-
-    The requests contain them too, but as items of their own they remain when the requests are dropped.
-
-    Args:
-        find_limits: `limiting_sentences`, or what remembers its answers.
-    """
-    limits = chain(earlier, *map(find_limits, texts))
-    ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
-    return [
-        Item(
-            section=Section.CONSTRAINTS,
-            text=text,
-            place=index,
-        )
-        for index, text in enumerate(ordered)
-    ]
-
-
-def limiting_sentences(request: str) -> list[str]:
-    """Return the sentences of a request that limit or prefer something."""
-    parts = (without_pasted(without_code(part)) for part in whole_parts(request))
-    return [sentence for part in parts for sentence in spoken_sentences(part) if _is_constraint(sentence)]
-
-
-def _is_constraint(sentence: str) -> bool:
-    least_chars = PROSE_CHARS if is_small_talk(sentence) else SHORT_CHARS
-    return (
-        count_cues(sentence) > 0
-        and is_prose(sentence, least_chars)
-        and not sentence.endswith((":", "："))
-        and not is_question(sentence)
-    )
 
 
 def spoken_sentences(text: str) -> list[str]:

@@ -121,9 +121,9 @@ FACTS = [
 ]
 PREFERENCES = [
     "I prefer short answers without tables.",
-    "I want distances in kilometres.",
+    "I prefer distances in kilometres.",
     "I prefer one recommendation over several options.",
-    "I want examples in Kotlin, not in Java.",
+    "I prefer examples in Kotlin, not in Java.",
 ]
 
 

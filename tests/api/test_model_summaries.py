@@ -7,7 +7,6 @@ import pytest
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, talk, tool, user
-from tests.standing_orders import STANDING_ORDERS
 
 RULE = "Never touch the public API."
 HEADED = (
@@ -186,66 +185,3 @@ def test_repairs_never_exceed_the_target() -> None:
         added.add(is_added)
         assert hooks_record.tokens_after <= target or not is_added
     assert added == {True, False}
-
-
-# -- what the user said
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        *(
-            "From now on answer in JSON.",
-            "No, use pnpm.",
-            "Ask me before you deploy.",
-            "Don\u2019t rename the types.",
-            "No mocks!",
-        ),
-        *(
-            "Under no circumstances restart the server.",
-            "You may not change the headers.",
-            "Every function needs a docstring.",
-        ),
-        *(
-            "Lösche keine Dateien.",
-            "Höchstens drei Zeilen pro Antwort.",
-            "Nur Anna darf freigeben.",
-            "Antworte als JSON.",
-        ),
-        *(
-            "Ne modifie pas le schéma.",
-            "Il est interdit de redémarrer le serveur.",
-            "Réponds en JSON.",
-            "Il faut signer.",
-        ),
-        *("No, usa pnpm.", "Hay que firmar cada commit.", "Está prohibido reiniciar.", "Responde en JSON."),
-        *("禁止重启生产服务器。", "回答最多三行。", "请勿添加新的依赖。", "以 JSON 格式输出。"),
-    ],
-)
-def test_constraints_are_put_back_in_five_languages(said: str) -> None:
-    messages = [user("go"), user(f"The shop has grown. {said} It has a cart."), *steps(6, 150), user("well?")]
-    summary, _ = compacted(messages, HEADED.format("(none)"))
-    assert f"- {said}" in summary
-
-
-def test_orders_for_more_than_once_are_put_back_if_the_model_drops_everything() -> None:
-    asked = [user(f"The shop has grown. {said} It has a cart.") for said in STANDING_ORDERS]
-    summary, _ = compacted([user("go"), *asked, *steps(6, 150), user("well?")], HEADED.format("(none)"))
-    assert [said for said in STANDING_ORDERS if f"- {said}" not in summary] == []
-
-
-@pytest.mark.parametrize(
-    "pasted",
-    [
-        'Traceback (most recent call last):\n  File "/app/main.py", line 20\n    raise ValueError("it must be above 1024")\n'
-        "ValueError: it must be above 1024",
-        "2026-11-23 10:00:07 ERROR value must not be empty\nclose it before exit, always\n2026-11-23 10:00:08 WARN  never do that",
-        "error: you must specify a target\n  hint: always pass a target\nmake: *** you must not run this as root",
-        "> You must refund me at once.\n> Never write to me again.",
-        "npm ERR! You can rerun it, but do not do that\nsh: 1: Permission denied: never run as root",
-    ],
-)
-def test_pasted_logs_and_quotations_are_no_constraints(pasted: str) -> None:
-    messages = [user("go"), user(f"Why is this?\n\n{pasted}\n{RULE}"), *steps(6, 150), user("well?")]
-    summary, _ = compacted(messages, HEADED.format("(none)"))
-    assert summary.partition("## Constraints & Preferences\n")[2].splitlines()[:2] in ([f"- {RULE}"], [f"- {RULE}", ""])

@@ -18,7 +18,6 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
-from tests.standing_orders import NO_ORDERS, STANDING_ORDERS
 
 TOKENS = CharacterEstimator().estimate_tokens
 
@@ -312,44 +311,6 @@ def test_requests_and_constraints_in_kept_messages_are_not_repeated() -> None:
 def test_a_summary_of_messages_that_kept_ones_repeat_is_not_empty() -> None:
     asked = user("Move the table.")
     assert after([asked, assistant("Hm")], kept=[asked, assistant("Done.")]) != ""
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Answer in German from now on.",
-        "I'd rather you did not push to main.",
-        "No, take the second one.",
-        "Use tabs for the indentation.",
-        "There may be no new dependencies.",
-        "Show the numbers as a table.",
-        "Bitte antworte mir auf Deutsch.",
-    ],
-)
-def test_limits_preferences_and_decisions_of_the_user_are_constraints(said: str) -> None:
-    asked = "This is the background. " * 60 + f"\n{said}\n" + "So it is. " * 60
-    text = summarize([user("Hello there, a task"), user(asked), user("Go"), *bash("ls")], max_tokens=500)
-    assert under(text, Section.CONSTRAINTS) == [said]
-
-
-@pytest.mark.parametrize("said", STANDING_ORDERS)
-def test_orders_for_more_than_once_are_constraints_by_their_form(said: str) -> None:
-    asked = "This is the background. " * 60 + f"\n{said}\n" + "So it is. " * 60
-    text = summarize([user("Hello there, a task"), user(asked), user("Go"), *bash("ls")], max_tokens=500)
-    assert under(text, Section.CONSTRAINTS) == [said]
-
-
-@pytest.mark.parametrize("said", NO_ORDERS)
-def test_tales_questions_and_orders_of_one_deed_are_no_constraints(said: str) -> None:
-    asked = "This is the background. " * 60 + f"\n{said}\n" + "So it is. " * 60
-    text = summarize([user("Hello there, a task"), user(asked), user("Go"), *bash("ls")], max_tokens=500)
-    assert under(text, Section.CONSTRAINTS) == []
-
-
-@pytest.mark.parametrize("head", ["Only the following:", "Never do these:", "必须如下："])
-def test_the_head_of_a_list_is_no_constraint(head: str) -> None:
-    text = summarize([user("Hello there"), user(f"{head}\n- one\n- two"), user("go"), *bash("ls")], max_tokens=300)
-    assert under(text, Section.CONSTRAINTS) == []
 
 
 # -- steps
