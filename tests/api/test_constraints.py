@@ -89,7 +89,7 @@ def test_each_side_constraint_of_conpact_stays_in_each_framing(framing: str, sum
 # -- constraints without a word that says so
 
 UNMARKED: list[dict[str, str]] = _read("forty_constraints")
-"""Requests with a constraint in their middle in which no sentence is found by a word or a form."""
+"""Requests with a constraint in their middle, most of which no word and no form shows."""
 
 
 @pytest.mark.skipif(
