@@ -227,7 +227,7 @@ class Facts:
             *step_items(items_under(self.told, Section.DONE, Section.BLOCKED), self.steps, self.kept_steps),
             *self.tasks,
             *cause_items(() if self.is_chat else self._said, items_under(self.told, Section.CAUSES), self.kept),
-            *fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply),
+            *fact_items(self._chatted, carried, has_reply=has_reply if not self.is_chat else self._ends_with_user),
             *note_items(items_under(self.told, Section.NOTES)),
         ]
 
@@ -379,6 +379,17 @@ class Facts:
     @cached_property
     def _said(self) -> Sequence[Message]:
         return [message for message in self.readable if not message.is_summary]
+
+    @property
+    def _ends_with_user(self) -> bool:
+        return bool(self._said) and self._said[-1].role == "user"
+
+    @cached_property
+    def _chatted(self) -> Sequence[Message]:
+        """What was said in a conversation without tools, but for messages of the user that stay."""
+        shown = {*self._shown}
+        said = self._said if self.is_chat else ()
+        return [each for each in said if each.role != "user" or shown.isdisjoint(request_texts([each]))]
 
     @cached_property
     def _shown(self) -> Sequence[str]:

@@ -52,17 +52,23 @@ class Cut(NamedTuple):
 
     Attributes:
         allowance: The most estimated tokens of the summary with its file lists, before calibration.
-        reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
+        left: The tokens that the target leaves empty next to all that stays and a summary of the full allowance, before
+            calibration; negative if that does not reach the target.
     """
 
     place: Place
     allowance: int
-    reaches_target: bool
+    left: int
 
     @property
     def run(self) -> int:
         """The first run that is kept."""
         return self.place.run
+
+    @property
+    def reaches_target(self) -> bool:
+        """Whether all that stays leaves room under the target for a summary of the full allowance."""
+        return self.left >= 0
 
 
 def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut | None:
@@ -101,7 +107,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut |
         spare = min(spare, (share if follows_another else left) + frame_tokens)
     allowance = min(full, max(spare - frame_tokens, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
-    return Cut(place, allowance, place.tokens <= room)
+    return Cut(place, allowance, room - place.tokens)
 
 
 def _choose_place(snapshot: Snapshot[M], keep_tokens: int, room: int, most: int) -> Place | None:

@@ -60,7 +60,7 @@ class SummaryRoom(Generic[M]):
         snapshot = self.snapshot
         start = snapshot.history.run_start(self.plan.cut)
         kept = snapshot.history.tokens(start)
-        staying = snapshot.tokens_above(start) + kept
+        staying = self.plan.tokens_above + kept
 
         # The view is to meet the target: the message has what the others leave of it.
         most = snapshot.room(self.goal.budget.target) - staying

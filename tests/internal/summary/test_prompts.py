@@ -133,7 +133,7 @@ def test_texts_change_together_with_their_version() -> None:
     texts = [SYSTEM_PROMPT, first("f"), update("f"), told]
     rendered = render_summary("s", file_tags="t", continuation=True, covered=3, unseen=2)
     fingerprint = hashlib.sha256("\0".join([*texts, rendered]).encode()).hexdigest()[:12]
-    assert (PROMPT_VERSION, fingerprint) == (6, "36c3b46ce36c")
+    assert (PROMPT_VERSION, fingerprint) == (7, "36c3b46ce36c")
 
 
 def test_no_text_escapes_into_a_format_string() -> None:

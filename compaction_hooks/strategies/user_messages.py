@@ -1,0 +1,128 @@
+"""The user's words: messages of the user from before the cut that stay, in the tokens that the target leaves empty.
+
+1. Their budget is what all else that stays and the largest summary leave of the target, at most `keep_user_tokens`. After an
+   overflow it is a fifth of that, and if the compaction was asked for, at most what stays of the recent messages.
+2. The first request has room before the others, then the newest. A message without room is in the summary alone.
+3. One that is longer than a quarter of the budget is shortened in its middle. Of media the names stay.
+4. Summaries, tool results and the words of harnesses are not the user's. Short replies are in the summary, with their questions.
+5. They are chosen anew at each compaction. Its record names them, so that every process shows the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from compaction_hooks.digest import Facts
+from compaction_hooks.harness import is_request, is_summary_message, strip_harness
+from compaction_hooks.history import History
+from compaction_hooks.messages import M
+from compaction_hooks.strategies.candidate import Goal
+from compaction_hooks.strategies.reduce_parts import choose_shortened
+from compaction_hooks.strategies.requests import list_parts_of, rewrite
+from compaction_hooks.tokens.budget import EMERGENCY_KEEP_USER_RATIO
+from compaction_hooks.tokens.estimator import find_media
+from compaction_hooks.view import CompactionReason
+from compaction_hooks.view.head import whole_step
+from compaction_hooks.view.parts import OF_A_REQUEST, Reduction
+from compaction_hooks.view.snapshot import Snapshot
+from compaction_hooks.view.texts import parse_summary
+
+LONGEST_RATIO = 0.25
+"""The part of the budget that one message may take."""
+ABOUT_TOKENS = 40
+"""Estimate of the sentence about them behind the summary."""
+
+
+class OlderMessages(NamedTuple):
+    """Messages of the user from before a cut that stay as far as there is room.
+
+    Attributes:
+        whole: The pieces that stay whole, but for their media.
+        digests: By piece that is shown smaller, the digest of the message as it is shown.
+        reductions: The parts of them that are shown smaller.
+        tokens: The size of all these, before calibration.
+    """
+
+    whole: tuple[int, ...] = ()
+    digests: Mapping[int, str] = MappingProxyType({})
+    reductions: tuple[Reduction, ...] = ()
+    tokens: int = 0
+
+    @property
+    def pieces(self) -> Collection[int]:
+        """All of them."""
+        return {*self.whole, *self.digests}
+
+
+def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collection[int], spare: int) -> OlderMessages:
+    """Choose the messages of the user before piece `start` that stay.
+
+    Args:
+        taken: Those that stay in any case.
+        spare: The tokens that the target leaves empty, before calibration.
+    """
+    history = snapshot.history
+    room = _find_budget(snapshot, goal, spare)
+    most = int(room * LONGEST_RATIO)
+    native = snapshot.view.start
+    first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
+    pieces = [index for index in history.pieces_of_user(start, first) if index not in taken] if most > 0 else []
+
+    whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
+    for index in _by_rank(history, pieces):
+        able = history.piece(index).side is not None  # a stored view shows it shortened already
+        has_media = able and any(map(find_media, history.piece(index).message.parts))
+        size = history.piece(index).tokens
+        if min(size, most if able else size) > room - tokens and not has_media:
+            continue
+        if not _is_of_user(history, index):
+            continue
+
+        made = _shorten(snapshot, index, most) if able and (size > most or has_media) else ()
+        if made:
+            shown, size = rewrite(snapshot, [index], made)
+        if size > room - tokens:
+            continue
+        tokens += size
+        if made:
+            digests.update(shown)
+            reductions += made
+        if all(item.kind == "media" for item in made):
+            whole.append(index)
+    return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens)
+
+
+def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:
+    """Return the most tokens of them, before calibration."""
+    most = min(goal.budget.keep_user, goal.keep_tokens) if goal.reason.is_asked_for else goal.budget.keep_user
+    room = min(spare - ABOUT_TOKENS, int(most / snapshot.ratio))
+    return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
+
+
+def _by_rank(history: History[M], pieces: Sequence[int]) -> Iterator[int]:
+    """Yield the first request, then all from the newest on."""
+    first = next((index for index in pieces if _is_of_user(history, index)), None)
+    if first is not None:
+        yield first
+        yield from (index for index in reversed(pieces) if index != first)
+
+
+def _is_of_user(history: History[M], index: int) -> bool:
+    """Return whether a message is a request in the user's own words that can be understood alone."""
+    message = history.piece(index).message
+    if is_summary_message(message) or parse_summary(message.text) is not None:
+        return False
+    if not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
+        return False
+    return not Facts.find_questions(lambda at: history.piece(at).message, index)
+
+
+def _shorten(snapshot: Snapshot[M], index: int, most: int) -> Sequence[Reduction]:
+    """Return the reductions of a message to a size, without its media."""
+    parts = list_parts_of(snapshot, [index], OF_A_REQUEST)
+    texts = [part for part in parts if part.kind == "text"]
+    excess = sum(part.tokens for part in texts) - most
+    media = [part.reduction() for part in parts if part.kind == "media"]
+    return [*media, *choose_shortened(texts, excess_tokens=excess, rules={})]
