@@ -1,7 +1,7 @@
 """The user's words: messages of the user from before the cut that stay, in the tokens that the target leaves empty.
 
-1. Their budget is what all else that stays and the largest summary leave of the target, at most `keep_user_tokens`. After an
-   overflow it is a fifth of that, and if the compaction was asked for, at most what stays of the recent messages.
+1. Their budget is what all else that stays and the largest summary leave of the target, at most `keep_user_tokens`; after an
+   overflow a fifth of that. Of a context below the threshold, the target is the same part as at the threshold.
 2. The first request has room before the others, then the newest. A message without room is in the summary alone.
 3. One that is longer than a quarter of the budget is shortened in its middle. Of media the names stay.
 4. Summaries, tool results and the words of harnesses are not the user's. Short replies are in the summary, with their questions.
@@ -21,7 +21,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import choose_shortened
 from compaction_hooks.strategies.requests import list_parts_of, rewrite
-from compaction_hooks.tokens.budget import EMERGENCY_KEEP_USER_RATIO
+from compaction_hooks.tokens.budget import EMERGENCY_KEEP_USER_RATIO, TARGET_RATIO
 from compaction_hooks.tokens.estimator import find_media
 from compaction_hooks.view import CompactionReason
 from compaction_hooks.view.head import whole_step
@@ -96,8 +96,9 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
 
 def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:
     """Return the most tokens of them, before calibration."""
-    most = min(goal.budget.keep_user, goal.keep_tokens) if goal.reason.is_asked_for else goal.budget.keep_user
-    room = min(spare - ABOUT_TOKENS, int(most / snapshot.ratio))
+    # Below the threshold the target may be larger than the context, and with all of the user's words nothing would be gained.
+    lower = min(int(snapshot.tokens * TARGET_RATIO) - goal.budget.target, 0)
+    room = min(spare + int(lower / snapshot.ratio) - ABOUT_TOKENS, int(goal.budget.keep_user / snapshot.ratio))
     return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
 
 
