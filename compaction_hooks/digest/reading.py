@@ -82,6 +82,8 @@ CHAT_SHARES: Mapping[Section, float] = {
 MAX_TEXT_CHARS = 100_000
 """The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
+ASKED_CHARS = 60
+"""The characters at the end of the assistant's last words by which they are known again in its message."""
 OF_PROVIDER = "of the provider"
 """The id of a call that the provider made of its own tool, and of its result: they are steps, but no calls of the host's tools."""
 LINE_TOKENS = 4
@@ -371,8 +373,10 @@ class Facts:
         # As they are: a call that the provider made of its own tool does not end what the assistant said.
         messages = [message for message in read_xml_calls(self.messages) if message.role != "system"]
         asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
-        if asked and messages and messages[0].role == "user":
-            messages.insert(0, Message(role="assistant", parts=(Text(asked[-1].text),)))
+        # Those of the user before the newest at the beginning are older ones, which stayed until now.
+        first = next((at for at, message in enumerate(messages) if message.role != "user"), len(messages))
+        if asked and first and not _says(messages[first : first + 1], asked[-1].text[-ASKED_CHARS:]):
+            messages.insert(first - 1, Message(role="assistant", parts=(Text(asked[-1].text),)))
         found = (read_reply(messages.__getitem__, at) for at in range(len(messages)))
         return [each[1] for each in found if each]
 
@@ -395,6 +399,10 @@ class Facts:
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
+
+
+def _says(messages: Sequence[Message], words: str) -> bool:
+    return any(words in " ".join(message.text.split()) for message in messages)
 
 
 def _read(messages: Iterable[Message]) -> tuple[Message, ...]:

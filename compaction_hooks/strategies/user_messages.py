@@ -17,7 +17,8 @@ from typing import NamedTuple
 from compaction_hooks.digest import Facts
 from compaction_hooks.harness import is_request, is_summary_message, strip_harness
 from compaction_hooks.history import History
-from compaction_hooks.messages import M
+from compaction_hooks.history.digests import message_digest
+from compaction_hooks.messages import M, Message, Text
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import choose_shortened
 from compaction_hooks.strategies.requests import list_parts_of, rewrite
@@ -31,8 +32,13 @@ from compaction_hooks.view.texts import parse_summary
 
 LONGEST_RATIO = 0.25
 """The part of the budget that one message may take."""
+CUT_SHARE = 0.75
+"""A message is only shortened if at most this part of it stays: less saves little more than the marker takes."""
 ABOUT_TOKENS = 40
 """Estimate of the sentence about them behind the summary."""
+
+
+_QUESTION = Message(role="assistant", parts=(Text("Shall I go on?"),))
 
 
 class OlderMessages(NamedTuple):
@@ -75,12 +81,12 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         able = history.piece(index).side is not None  # a stored view shows it shortened already
         has_media = able and any(map(find_media, history.piece(index).message.parts))
         size = history.piece(index).tokens
-        if min(size, most if able else size) > room - tokens and not has_media:
+        if (most if able and size * CUT_SHARE > most else size) > room - tokens and not has_media:
             continue
         if not _is_of_user(history, index):
             continue
 
-        made = _shorten(snapshot, index, most) if able and (size > most or has_media) else ()
+        made = _shorten(snapshot, index, most) if able and (size * CUT_SHARE > most or has_media) else ()
         if made:
             shown, size = rewrite(snapshot, [index], made)
         if size > room - tokens:
@@ -117,13 +123,34 @@ def _is_of_user(history: History[M], index: int) -> bool:
         return False
     if not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
         return False
-    return not Facts.find_questions(lambda at: history.piece(at).message, index)
+
+    # In a stored view the answer before a message is gone: a short one may be a reply.
+    is_behind_summary = index in _find_row(history) and not _is_known_older(history, index)
+    return not Facts.find_questions(
+        lambda at: _QUESTION if is_behind_summary and at < index else history.piece(at).message, index
+    )
+
+
+def _find_row(history: History[M]) -> range:
+    """Return the pieces of the user directly behind a summary of ours at the head of a list; empty without one."""
+    head = history.log.summary_piece
+    if head is None:
+        return range(0)
+    end = next((i for i in range(head + 1, history.piece_count) if history.piece(i).message.role != "user"), None)
+    return range(head + 1, history.piece_count if end is None else end)
+
+
+def _is_known_older(history: History[M], index: int) -> bool:
+    """Return whether a stored view has a message only because there was room for it."""
+    origin, piece = history.origin, history.piece(index)
+    return origin is not None and piece.side is None and message_digest(piece.message) in origin.optional
 
 
 def _shorten(snapshot: Snapshot[M], index: int, most: int) -> Sequence[Reduction]:
     """Return the reductions of a message to a size, without its media."""
     parts = list_parts_of(snapshot, [index], OF_A_REQUEST)
     texts = [part for part in parts if part.kind == "text"]
-    excess = sum(part.tokens for part in texts) - most
+    tokens = sum(part.tokens for part in texts)
+    excess = tokens - most if tokens * CUT_SHARE > most else 0
     media = [part.reduction() for part in parts if part.kind == "media"]
     return [*media, *choose_shortened(texts, excess_tokens=excess, rules={})]
