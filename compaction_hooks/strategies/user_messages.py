@@ -151,6 +151,7 @@ def _shorten(snapshot: Snapshot[M], index: int, most: int) -> Sequence[Reduction
     parts = list_parts_of(snapshot, [index], OF_A_REQUEST)
     texts = [part for part in parts if part.kind == "text"]
     tokens = sum(part.tokens for part in texts)
-    excess = tokens - most if tokens * CUT_SHARE > most else 0
     media = [part.reduction() for part in parts if part.kind == "media"]
-    return [*media, *choose_shortened(texts, excess_tokens=excess, rules={})]
+    if tokens * CUT_SHARE <= most:
+        return media
+    return [*media, *choose_shortened(texts, excess_tokens=tokens - most, rules={})]
