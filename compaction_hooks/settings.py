@@ -14,6 +14,7 @@ from compaction_hooks.messages import Value
 from compaction_hooks.strategies import AnyStrategy, ClearToolResults, DropOldest, ShortenParts, Summarize
 from compaction_hooks.tokens.budget import (
     EMERGENCY_KEEP_RATIO,
+    KEEP_USER_TOKENS,
     MINIMUM_CLEAR_RATIO,
     MINIMUM_CLEAR_TOKENS,
     PROTECT_RESULT_RATIO,
@@ -54,6 +55,7 @@ _KINDS = {
     "reserve_tokens": arguments.TOKENS,
     "keep_recent_tokens": arguments.TOKENS,
     "keep_turns": arguments.whole("turns"),
+    "keep_user_tokens": arguments.whole("tokens", least=0),
     "trigger": arguments.with_methods(
         "be a trigger with due(snapshot), such as RatioTrigger(0.8) of compaction_hooks.triggers", "due"
     ),
@@ -137,6 +139,9 @@ class CompactionSettings(Value):
         keep_recent_ratio: The same as a part of the window. Excludes `keep_recent_tokens`.
         keep_turns: The least number of the user's last turns to keep whole, as far as 90 % of the threshold hold them; not after
             an overflow.
+        keep_user_tokens: The most tokens of the user's older messages that stay whole behind the summary, as far as the target has
+            room next to the recent messages and the largest summary allowed: the first request, then the newest. Longer ones than a
+            quarter of that are shortened in their middle. None: at most 20,000; 0: none. After an overflow a fifth of that.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
         trigger_tokens: Compact above this many tokens instead; with `trigger_ratio` too, the lower of the two applies.
         trigger: Decides when to compact, in place of the three numbers, which are short for `ReserveTrigger(reserve_tokens)`,
@@ -188,6 +193,7 @@ class CompactionSettings(Value):
     keep_recent_tokens: int | None = None
     keep_recent_ratio: float | None = None
     keep_turns: int | None = None
+    keep_user_tokens: int | None = None
     trigger_ratio: float | None = None
     trigger_tokens: int | None = None
     trigger: Trigger | None = None
@@ -301,6 +307,7 @@ class CompactionSettings(Value):
             keep=keep,
             keep_turns=self.keep_turns or 0,
             emergency_keep=min(keep, int(window * EMERGENCY_KEEP_RATIO)),
+            keep_user=KEEP_USER_TOKENS if self.keep_user_tokens is None else self.keep_user_tokens,
             protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),

@@ -53,6 +53,8 @@ LEAST_STEP_TOKENS = 8
 MAX_TEXT_CHARS = 100_000
 """The most characters of one text that are read, half from each end: a larger text was pasted, and a pattern that runs over
 it stops every thread."""
+ASKED_CHARS = 60
+"""The characters at the end of the assistant's last words by which they are known again in its message."""
 OF_PROVIDER = "of the provider"
 """The id of a call that the provider made of its own tool, and of its result: they are steps, but no calls of the host's tools."""
 NAMED_RATIO = 0.25
@@ -185,7 +187,7 @@ class Facts:
         requests = self._requests_under if self.is_chat else ()
         carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
         has_reply = any(message.role == "user" for message in self._said)
-        facts = fact_items(self._said if self.is_chat else (), carried, has_reply=not self.is_chat and has_reply)
+        facts = fact_items(self._chatted, carried, has_reply=has_reply if not self.is_chat else self._ends_with_user)
 
         most_steps = max_tokens // LEAST_STEP_TOKENS
         earlier = items_under(self.told, Section.DONE)[-most_steps:]
@@ -285,8 +287,10 @@ class Facts:
         # As they are: a call that the provider made of its own tool does not end what the assistant said.
         messages = [message for message in read_xml_calls(self.messages) if message.role != "system"]
         asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
-        if asked and messages and messages[0].role == "user":
-            messages.insert(0, Message(role="assistant", parts=(Text(asked[-1].text),)))
+        # Those of the user before the newest at the beginning are older ones, which stayed until now.
+        first = next((at for at, message in enumerate(messages) if message.role != "user"), len(messages))
+        if asked and first and not _says(messages[first : first + 1], asked[-1].text[-ASKED_CHARS:]):
+            messages.insert(first - 1, Message(role="assistant", parts=(Text(asked[-1].text),)))
         found = (read_reply(messages.__getitem__, at) for at in range(len(messages)))
         return [each[1] for each in found if each]
 
@@ -294,10 +298,25 @@ class Facts:
     def _said(self) -> Sequence[Message]:
         return [message for message in self.readable if not message.is_summary]
 
+    @property
+    def _ends_with_user(self) -> bool:
+        return bool(self._said) and self._said[-1].role == "user"
+
+    @cached_property
+    def _chatted(self) -> Sequence[Message]:
+        """What was said in a conversation without tools, but for messages of the user that stay."""
+        shown = {*self._shown}
+        said = self._said if self.is_chat else ()
+        return [each for each in said if each.role != "user" or shown.isdisjoint(request_texts([each]))]
+
     @cached_property
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
+
+
+def _says(messages: Sequence[Message], words: str) -> bool:
+    return any(words in " ".join(message.text.split()) for message in messages)
 
 
 def _read(messages: Iterable[Message]) -> tuple[Message, ...]:

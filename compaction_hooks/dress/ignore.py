@@ -30,10 +30,12 @@ def _weigh_before(view: View[M], history: History[M], end: int) -> int:
     """Return the tokens of a view before a piece, system messages apart."""
     tokens, first = 0, history.first_piece(view.tail_start)
     for each in view.references:
+        if each.only == "store":
+            continue
         if isinstance(each, Kept):
             shown = zip(each.pieces, each.shown, each.sizes, strict=True)
             tokens += sum(size for index, message, size in shown if index < end and message.role != "system")
-        elif each.only != "store" and (each.before is None or each.before <= end):
+        elif each.before is None or each.before <= end:
             tokens += each.tokens
 
     pieces = history.pieces(first, end) if first < end else []

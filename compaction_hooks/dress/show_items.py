@@ -1,6 +1,7 @@
 """The provider's own items: a request to their issuer has them in place of the summary that we keep next to them.
 
-1. The summary stays in the list for a store, so that every store and provider can read it.
+1. The summary stays in the list for a store, so that every store and provider can read it, and so do the user's older messages
+   next to it: the provider's items have them.
 2. They are sent as they came. Where the host's messages are the provider's own, they are the first; else behind the system prompt,
    which a client library takes out of the list only if it comes first.
 3. The texts that the summary carries are behind the messages that its compaction kept: in front of them, signed reasoning in them
@@ -18,9 +19,9 @@ from compaction_hooks.history import History
 from compaction_hooks.messages import Format, M, Message, NativeSummary
 from compaction_hooks.native import Issuer, NativeItems
 from compaction_hooks.view.carried import find_carried
-from compaction_hooks.view.head import covered_pieces
+from compaction_hooks.view.head import covered_pieces, pin_pieces
 from compaction_hooks.view.record import CompactionRecord
-from compaction_hooks.view.references import Made, View
+from compaction_hooks.view.references import Kept, Made, View
 
 
 def show_items(view: View[M], request: Request[M]) -> View[M]:
@@ -31,7 +32,12 @@ def show_items(view: View[M], request: Request[M]) -> View[M]:
 
     made = Made("", _estimate_items(items, request.format, request.estimate), items=items, only="request")
     stored = replace(summary, only="store")
-    references = [stored if each is summary else each for each in view.references]
+    history = request.history
+    older = {*pin_pieces(history, [pin for pin in record.pins if pin.is_optional], view.cut)} - {history.request}
+    references = [
+        replace(each, only="store") if isinstance(each, Kept) and older.issuperset(each.pieces) else each
+        for each in (stored if each is summary else each for each in view.references)
+    ]
     place = 0 if request.format.provider == items.issuer.provider else references.index(stored)
     references.insert(place, made)
     return view.change(references=tuple(references))

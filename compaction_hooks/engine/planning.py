@@ -141,7 +141,9 @@ def _describe(
     """
     record, before = candidate.record, snapshot.record
     is_new = record.summary != (before.summary if before else "")
-    new = {*record.reductions} - {*snapshot.reductions}
+    older = {pin.run for pin in record.pins if pin.is_optional}  # without room they would not be there at all
+    new = {item for item in record.reductions if item.run not in older or item.run >= record.covered_runs}
+    new -= {*snapshot.reductions}
     is_cut = {item: item.head_chars + item.tail_chars > 0 for item in new if item.kind != "media"}
     done = {
         "clear results": not all(is_cut.values()),

@@ -47,11 +47,13 @@ class Origin(NamedTuple):
         runs: Runs that the summary covers, from the start of the conversation.
         digest: The chain after them.
         pins: Digests of the pinned messages that follow the summary, though it covers them.
+        optional: Those of these that stay only because there is room: they are not of the current request.
     """
 
     runs: int
     digest: str
     pins: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 class UserWords(NamedTuple):

@@ -264,14 +264,18 @@ def _parent_summary(snapshot: Snapshot[M]) -> ParentSummary | None:
     # The active record may cover a result by now that the list has shortened: its own base still names it.
     covered = known.reductions if known and known.text_digest == name else ()
     reductions = tuple(dict.fromkeys((*covered, *kept)))
-    return ParentSummary(name, origin.runs, origin.digest, origin.pins, reductions) if name or reductions else None
+    if not name and not reductions:
+        return None
+    return ParentSummary(name, origin.runs, origin.digest, origin.pins, reductions, origin.optional)
 
 
 def with_reductions(record: CompactionRecord, reductions: Iterable[Reduction]) -> CompactionRecord:
     """Return a record with more reductions, named by its content."""
     merged = by_name((*record.reductions, *reductions))
     kept = tuple(merged.values())
-    return replace(record, id=record_id(record.covered_digest, record.rendered, kept, record.parent), reductions=kept)
+    return replace(
+        record, id=record_id(record.covered_digest, record.rendered, kept, record.parent, record.pins), reductions=kept
+    )
 
 
 def rejection(snapshot: Snapshot[M], candidate: Candidate[M], *, limit: int, window: int) -> str | None:

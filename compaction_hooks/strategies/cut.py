@@ -13,6 +13,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.border import extend
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
+from compaction_hooks.strategies.user_messages import reserve_for_older
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.snapshot import Snapshot
@@ -38,9 +39,10 @@ class Place(NamedTuple):
         run: The first run that is kept.
         requests: The older messages of the current request before that run that stay whole, by piece.
         short: Those that do not all fit whole.
-        recent_tokens: The size of the messages from that run on, before calibration.
+        recent_tokens: The size of the messages from that run on in full, before calibration.
         tokens: The size of all that stays, before calibration.
         reductions: The parts of the messages from that run on that are shown smaller.
+        saved: The tokens that these save, before calibration.
     """
 
     run: int
@@ -49,6 +51,7 @@ class Place(NamedTuple):
     recent_tokens: int
     tokens: int
     reductions: Sequence[Reduction] = ()
+    saved: int = 0
 
 
 class Cut(NamedTuple):
@@ -56,17 +59,23 @@ class Cut(NamedTuple):
 
     Attributes:
         allowance: The most estimated tokens of the summary with its file lists, before calibration.
-        reaches_target: Whether the kept messages leave room under the target for a summary of the full allowance.
+        left: The tokens that the target leaves empty next to all that stays and a summary of the full allowance, before
+            calibration; negative if that does not reach the target.
     """
 
     place: Place
     allowance: int
-    reaches_target: bool
+    left: int
 
     @property
     def run(self) -> int:
         """The first run that is kept."""
         return self.place.run
+
+    @property
+    def reaches_target(self) -> bool:
+        """Whether all that stays leaves room under the target for a summary of the full allowance."""
+        return self.left >= 0
 
 
 def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut | None:
@@ -105,7 +114,7 @@ def choose_cut(snapshot: Snapshot[M], goal: Goal[M], frame_tokens: int) -> Cut |
         spare = min(spare, (share if follows_another else left) + frame_tokens)
     allowance = min(full, max(spare - frame_tokens, MINIMUM_SUMMARY_TOKENS))
     logger.debug("the cut is before run %d of %d: at most %d tokens of summary", run, history.run_count, allowance)
-    return Cut(place, allowance, place.tokens <= room)
+    return Cut(place, allowance, room - place.tokens)
 
 
 def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, most_border: int) -> Place | None:
@@ -130,6 +139,7 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
     last = next((run for run in reversed(runs) if _may_begin(history, run)), None) if older else None
     unfit = bisect_left(range(len(older)), True, key=lambda n: last is not None and stays(last, older[n:]) <= most)
     others, whole = older[:unfit], older[unfit:]
+    words = reserve_for_older(snapshot, goal, room)
     reserve = max(min(sum(history.piece(piece).tokens for piece in others), int(room * SHORTENED_RATIO)), 0)
 
     run = find_cut(
@@ -137,14 +147,14 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
         after=snapshot.covered_runs,
         keep_tokens=keep_tokens,
         size=kept,
-        fits=lambda run: stays(run, whole) <= room - reserve,
+        fits=lambda run: stays(run, whole) <= room - reserve - words(run),
     )
     if run is None:
         return None
 
     tokens = stays(run, whole)
     reductions: Sequence[Reduction] = ()
-    left = min(room - reserve - tokens, keep_tokens + most_border - kept(history.run_start(run)))
+    left = min(room - reserve - words(run) - tokens, keep_tokens + most_border - kept(history.run_start(run)))
     if goal.reason == "threshold" and left > 0:
         earlier = (each for each in range(run - 1, runs.start - 1, -1) if _may_begin(history, each))
         run, reductions, more = extend(snapshot, goal, run, earlier, lambda run: stays(run, whole), left)
@@ -154,7 +164,8 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
     hidden = [piece for piece in others if piece < start and piece not in pinned]
     short = shorten_requests(snapshot, hidden, max(room - tokens, reserve if tokens <= most else 0))
     requests = [piece for piece in (*short.whole, *whole) if piece < start]
-    return Place(run, requests, short, kept(start), tokens + short.tokens, reductions)
+    saved = stays(run, whole) - tokens
+    return Place(run, requests, short, kept(start), tokens + short.tokens, reductions, saved)
 
 
 def find_cut(

@@ -64,13 +64,13 @@ def shorten_requests(snapshot: Snapshot[M], pieces: Sequence[int], room: int) ->
             whole.append(index)
             room -= history.piece(index).tokens
 
-    parts = _list_parts(snapshot, able, OF_A_REQUEST, None)
+    parts = list_parts_of(snapshot, able, OF_A_REQUEST)
     texts = [part for part in parts if part.kind == "text"]
     excess = sum(part.tokens for part in texts) - room
     media = [part.reduction() for part in parts if part.kind == "media"]
     made = [*media, *choose_shortened(texts, excess_tokens=excess, rules={}, least_chars=LEAST_KEPT_CHARS)]
 
-    digests, tokens = _rewrite(snapshot, able, made)
+    digests, tokens = rewrite(snapshot, able, made)
     whole += [index for index in able if index not in digests]
     tokens += sum(history.piece(index).tokens for index in whole)
     return ShortRequests(tuple(whole), digests, tuple(made), tokens)
@@ -81,7 +81,7 @@ def shorten_oldest(snapshot: Snapshot[M], goal: Goal[M], limit: int) -> Candidat
     view = goal.start.view if goal.start else snapshot.view
     pinned = snapshot.user_pinned_pieces()
     shown = [piece for piece in snapshot.older_requests if piece >= view.cut or piece in view.pinned]
-    parts = _list_parts(snapshot, [piece for piece in shown if piece not in pinned], TEXTS, view)
+    parts = list_parts_of(snapshot, [piece for piece in shown if piece not in pinned], TEXTS, view)
 
     excess = excess_tokens(snapshot, goal, limit)
     chosen: list[Reduction] = []
@@ -104,14 +104,14 @@ def _gain(part: Reducible, reduction: Reduction) -> int:
 def _with_pins(snapshot: Snapshot[M], candidate: Candidate[M], pieces: Collection[int]) -> Candidate[M]:
     """Return a candidate whose pins tell how these pieces are shown, so that a stored view is recognized."""
     record, history = candidate.record, snapshot.history
-    digests, _ = _rewrite(snapshot, pieces, [item for item in record.reductions if item.kind in OF_A_REQUEST])
+    digests, _ = rewrite(snapshot, pieces, [item for item in record.reductions if item.kind in OF_A_REQUEST])
     shown = {(history.run_of(index), message_digest(history.piece(index).message)): digests[index] for index in digests}
     pins = [pin._replace(shown_digest=shown.get((pin.run, pin.digest), pin.shown_digest)) for pin in record.pins]
     return replace(candidate, record=replace(record, pins=tuple(pins)))
 
 
-def _list_parts(
-    snapshot: Snapshot[M], pieces: Collection[int], kinds: Collection[PartKind], view: View[M] | None
+def list_parts_of(
+    snapshot: Snapshot[M], pieces: Collection[int], kinds: Collection[PartKind], view: View[M] | None = None
 ) -> list[Reducible]:
     """Return the parts of these pieces with their sizes, in a view or in full."""
     history, estimate = snapshot.history, snapshot.estimator.estimate_message_tokens
@@ -120,7 +120,7 @@ def _list_parts(
     return [*measure(history, able, estimate, view.reduced if view else {})]
 
 
-def _rewrite(
+def rewrite(
     snapshot: Snapshot[M], pieces: Iterable[int], reductions: Iterable[Reduction]
 ) -> tuple[dict[int, str], int]:
     """Return the digests of these pieces as reductions show them, by piece, without those that have none; and their tokens."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.carrying import Carrying
 from compaction_hooks.strategies.cut import choose_cut
+from compaction_hooks.strategies.user_messages import OlderMessages, keep_older
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -45,6 +46,7 @@ class SummaryFrame(NamedTuple):
             come back behind this cut.
         tags: The file lists that follow the summary. Known after the cut, as the handles are: both take of its allowance.
         handles: The line that names the handles of the last failed results and files, for the recall tool; or "".
+        older: The number of the user's older messages that stay behind it. Known after the cut too.
         covered: Host messages that it covers. Known with the summary, as all that follows here.
         unseen: The part of these that no summarizer read.
         continuation: Whether the message ends with a line that tells the model to go on.
@@ -56,6 +58,7 @@ class SummaryFrame(NamedTuple):
     carried: str = ""
     tags: str = ""
     handles: str = ""
+    older: int = 0
     covered: int = 0
     unseen: int = 0
     continuation: bool = True
@@ -71,6 +74,7 @@ class SummaryFrame(NamedTuple):
             unseen=self.unseen,
             has_recall=self.has_recall,
             more=(self.handles, self.carried),
+            older=self.older,
             is_short=self.is_short,
         )
 
@@ -100,7 +104,9 @@ class SummaryPlan(Value):
     Attributes:
         cut: The first run that is kept.
         reaches_target: Whether the kept messages leave room under the target for a summary of the allowance.
-        pinned: The pieces before the cut that stay whole.
+        pinned: The pieces before the cut that stay whole, but for media of the user's older messages.
+        tokens_above: The size of all that stays from before the cut, before calibration.
+        saved_tokens: The tokens that reductions of the messages behind the cut save, before calibration.
         pins: Messages before the cut that stay, whole or shortened.
         reductions: The parts of these that are shown smaller.
         messages: The newly covered messages, oldest first.
@@ -121,6 +127,8 @@ class SummaryPlan(Value):
     cut: int
     reaches_target: bool
     pinned: tuple[int, ...]
+    tokens_above: int
+    saved_tokens: int
     pins: tuple[Pin, ...]
     reductions: tuple[Reduction, ...]
     messages: tuple[Message, ...]
@@ -180,14 +188,17 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
-    pinned = snapshot.pinned_pieces(start, cut.place.requests)
+    needed = snapshot.pinned_pieces(start, cut.place.requests)
+    older = keep_older(snapshot, goal, start, {*needed, *cut.place.short.digests}, cut.left)
+    pinned = sorted({*needed, *older.whole})
+    shortened = {**cut.place.short.digests, **older.digests}
     foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
         previous = readable.text
-    unread = _find_unread(snapshot, covered, pinned, first)
+    unread = _find_unread(snapshot, covered, pinned, shortened, first)
     if not unread:
         return None
 
@@ -200,14 +211,17 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
         handles=_name_parts(snapshot, calls, runs, pinned, room=cut.allowance * HANDLES_RATIO),
         carried=carrying.render(cut.run, pinned),
+        older=_count_older(history, {*pinned, *shortened}, older),
     )
 
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
         pinned=tuple(pinned),
-        pins=_pins(snapshot, pinned, cut.place.short.digests),
-        reductions=(*cut.place.short.reductions, *cut.place.reductions),
+        tokens_above=cut.place.tokens + cut.place.saved - cut.place.recent_tokens + older.tokens,
+        saved_tokens=cut.place.saved,
+        pins=_pins(snapshot, pinned, shortened, older.pieces),
+        reductions=(*cut.place.short.reductions, *cut.place.reductions, *older.reductions),
         messages=facts.messages,
         kept=facts.kept,
         facts=facts,
@@ -223,23 +237,35 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
 
 
 def _find_unread(
-    snapshot: Snapshot[M], covered: dict[int, Message], pinned: Sequence[int], first: int
+    snapshot: Snapshot[M],
+    covered: dict[int, Message],
+    pinned: Sequence[int],
+    shortened: Collection[int],
+    first: int,
 ) -> dict[int, Message]:
     """Return what no summary has yet of the covered messages, by piece; none if all of them stay."""
     if covered.keys() <= {*pinned}:
         return {}
     readable = snapshot.readable_native
-    return _add_unpinned(snapshot, covered, pinned, first) if readable is None else _read_after(readable.piece, covered)
+    if readable is not None:
+        return _read_after(readable.piece, covered)
+    return _add_unpinned(snapshot, covered, pinned, shortened, first)
 
 
 def _add_unpinned(
-    snapshot: Snapshot[M], covered: dict[int, Message], pinned: Iterable[int], first: int
+    snapshot: Snapshot[M],
+    covered: dict[int, Message],
+    pinned: Iterable[int],
+    shortened: Collection[int],
+    first: int,
 ) -> dict[int, Message]:
     """Return what no summary has yet, by piece: the covered messages, the pins that the active view shows and the new one does not
-    (`pinned` are those that stay), and the questions that short replies among them answer.
+    (`pinned` are those that stay whole, `shortened` others that stay), and the questions that short replies among them answer.
     """
-    history, record = snapshot.history, snapshot.record
-    unread = ({*pin_pieces(history, record.pins if record else (), first)} - {*pinned}) | covered.keys()
+    history, pins = snapshot.history, snapshot.record.pins if snapshot.record else ()
+    # The summary before has the middle of a message that was shortened then.
+    known = {*pin_pieces(history, [pin for pin in pins if pin.shown_digest], first)}.intersection(shortened)
+    unread = ({*pin_pieces(history, pins, first)} - {*pinned} - known) | covered.keys()
     asked = {at for i in unread for at in Facts.find_questions(lambda at: history.piece(at).message, i)}
     return {i: history.piece(i).message for i in sorted(unread | asked)}
 
@@ -321,11 +347,20 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     return {index: message for index, message in messages.items() if message.parts}
 
 
-def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, str]) -> tuple[Pin, ...]:
+def _count_older(history: History[M], staying: Collection[int], older: OlderMessages) -> int:
+    """Return how many of the user's messages that stay are not newer than the older ones: with those that the host pinned."""
+    last = max(older.pieces, default=-1)
+    return sum(index <= last and history.piece(index).message.role == "user" for index in staying)
+
+
+def _pins(
+    snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, str], optional: Collection[int]
+) -> tuple[Pin, ...]:
     """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it.
 
     Args:
         shortened: By piece, the digest of a shortened message that stays too.
+        optional: Those of all these that stay only because there is room.
     """
     history, of_user = snapshot.history, snapshot.user_steps(snapshot.history.piece_count)
     earlier = {digest: pin for pin in snapshot.record.pins for digest in pin.digests} if snapshot.record else {}
@@ -339,9 +374,9 @@ def _pins(snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, 
         old = earlier.get(digest) if history.piece(index).side is None else None
         run = old.run if old else max(history.run_of(index), 0)
         if old is not None and digest == old.shown_digest:  # the host stored the shortened message
-            pins.append(old)
+            pins.append(old._replace(is_optional=index in optional))
         else:
-            pins.append(Pin(run=run, digest=digest, is_users=index in of_user, shown_digest=shortened.get(index, "")))
+            pins.append(Pin(run, digest, index in of_user, shortened.get(index, ""), index in optional))
     return tuple(pins)
 
 

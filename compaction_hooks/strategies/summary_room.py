@@ -63,8 +63,8 @@ class SummaryRoom(Generic[M]):
         """Return the most tokens of that message with words of the user, None without a limit, and with all other facts."""
         snapshot = self.snapshot
         start = snapshot.history.run_start(self.plan.cut)
-        kept = snapshot.history.tokens(start)
-        staying = snapshot.tokens_above(start) + kept
+        kept = snapshot.history.tokens(start) - self.plan.saved_tokens
+        staying = self.plan.tokens_above + kept
 
         # The view is to meet the target: the message has what the others leave of it.
         most = snapshot.room(self.goal.budget.target) - staying

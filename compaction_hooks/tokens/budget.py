@@ -21,6 +21,10 @@ MANUAL_KEEP_RATIO = 0.25
 (klaude-code keeps less on /compact too)."""
 TARGET_RATIO = 0.60
 """The most a view may hold after a compaction, as a part of the trigger, so that the next one is far away."""
+KEEP_USER_TOKENS = 20_000
+"""The most tokens of the user's older messages that stay whole, unless the settings say how many (Codex keeps as many)."""
+EMERGENCY_KEEP_USER_RATIO = 0.20
+"""The part of these that may stay after an overflow, as of the recent messages."""
 PROTECT_RESULT_TOKENS = 40_000
 """Newest tool results that are never cleared (OpenCode's prune)."""
 PROTECT_RESULT_RATIO = 0.20
@@ -69,6 +73,7 @@ class Budget(Value):
         keep: Recent messages kept word for word.
         keep_turns: The user's last turns that are kept whole, a number of turns.
         emergency_keep: The tokens kept after an overflow.
+        keep_user: The most of the user's older messages kept whole, as far as the target has room.
         protect_results: Newest tool results that are not cleared.
         minimum_clear: The least that clearing must gain.
         summary: The most a summary may hold.
@@ -81,6 +86,7 @@ class Budget(Value):
     keep: int
     keep_turns: int
     emergency_keep: int
+    keep_user: int
     protect_results: int
     minimum_clear: int
     summary: int

@@ -46,14 +46,17 @@ class Pin(NamedTuple):
     Attributes:
         run: The run it is in; `UNKNOWN_RUN` if the host pinned a message that was not in the list.
         digest: The digest of its content (`history.message_digest`).
-        is_users: Whether the host pinned it for good; otherwise it was of the current request, or found tools.
+        is_users: Whether the host pinned it for good; otherwise it was of the current request, found tools, or is optional.
         shown_digest: The digest of the shortened message in the view; "" if it is shown word for word.
+        is_optional: Whether it is an older message of the user, which stays only because there is room (`keep_user_tokens`). A
+            request with native items does not have it.
     """
 
     run: int
     digest: str
     is_users: bool = False
     shown_digest: str = ""
+    is_optional: bool = False
 
     @property
     def digests(self) -> tuple[str, ...]:
@@ -78,6 +81,7 @@ class ParentSummary(NamedTuple):
         runs, digest: Runs it covers, and the chain after them.
         pins: Digests of the messages that follow it and repeat what it covers.
         reductions: The reductions that were active then.
+        optional: Those of the pins that stayed only because there was room.
     """
 
     text_digest: str
@@ -85,6 +89,7 @@ class ParentSummary(NamedTuple):
     digest: str
     pins: tuple[str, ...] = ()
     reductions: tuple[Reduction, ...] = ()
+    optional: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -188,9 +193,9 @@ class CompactionRecord(Value):
     @property
     def origin(self) -> Origin:
         """The beginning of the digest chain of a list that starts with this record's summary."""
-        return Origin(
-            self.covered_runs, self.covered_digest, tuple(pin.shown_digest or pin.digest for pin in self.pins)
-        )
+        shown = [(pin.shown_digest or pin.digest, pin.is_optional) for pin in self.pins]
+        optional = tuple(digest for digest, is_optional in shown if is_optional)
+        return Origin(self.covered_runs, self.covered_digest, tuple(digest for digest, _ in shown), optional)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON, unknown fields included."""
@@ -244,7 +249,18 @@ class CompactionRecord(Value):
 
 _NAMES = [each.name for each in dataclasses.fields(CompactionRecord) if each.name != "extra"]
 _RARE_FIELDS = frozenset(
-    {"takes_back", "stale_runs", "binding_models", "handle", "source", "native", "is_estimate", "shown_digest"}
+    {
+        "takes_back",
+        "stale_runs",
+        "binding_models",
+        "handle",
+        "source",
+        "native",
+        "is_estimate",
+        "shown_digest",
+        "is_optional",
+        "optional",
+    }
 )
 """Fields that are left out if they are empty."""
 _KNOWN_FIELDS = frozenset((*_NAMES, "version"))
@@ -311,10 +327,14 @@ def _read(kind: Any, value: Any, name: str, owner: str) -> Any:
     return value
 
 
-def record_id(covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None) -> str:
+def record_id(
+    covered_digest: str, rendered: str, reductions: Sequence[Reduction], parent: str | None, pins: Sequence[Pin]
+) -> str:
     """Return the id of a record with this content; the same content has the same id on every machine."""
     shown = [item[:-2] for item in reductions]  # handle and source follow from the parts of the run
-    return text_digest(json.dumps([covered_digest, rendered, shown, parent]))[:24]
+    # Which ones stay because there is room depends on a setting, which another worker may have otherwise.
+    optional = [(pin.run, pin.digest) for pin in pins if pin.is_optional]
+    return text_digest(json.dumps([covered_digest, rendered, shown, parent, *optional]))[:24]
 
 
 def precedence(record: CompactionRecord) -> tuple[int, int, str, str]:
@@ -339,7 +359,7 @@ def collect_own_texts(records: Iterable[CompactionRecord], onto: OwnTexts | None
             origins[text_digest(record.rendered)] = record.origin
         base = record.base
         if base is not None and base.text_digest:
-            origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins))
+            origins.setdefault(base.text_digest, Origin(base.runs, base.digest, base.pins, base.optional))
         for item in (*record.reductions, *(base.reductions if base else ())):
             originals[item.shown_name] = item.digest
 

@@ -34,6 +34,7 @@ class Kept:
         reductions: By address in the host message, the parts that are shown smaller.
         left_out: The parts that a dresser leaves out, by address in `shown`.
         is_untied: Whether a dresser makes the message valid without the reasoning before it.
+        only: "store" if only the list for a host to store has it; "": a request too.
     """
 
     host: int
@@ -44,6 +45,7 @@ class Kept:
     reductions: Mapping[PartAddress, Reduction] = field(default_factory=dict[PartAddress, Reduction])
     left_out: frozenset[PartAddress] = frozenset()
     is_untied: bool = False
+    only: Literal["", "store"] = ""
 
     @property
     def is_own(self) -> bool:
@@ -264,7 +266,7 @@ class View(Generic[M]):
     @cached_property
     def is_stored_alike(self) -> bool:
         """Whether the list for a host to store has the same messages as the request."""
-        return not any(isinstance(each, Made) and each.only for each in self.references)
+        return not any(each.only for each in self.references)
 
     @cached_property
     def is_stored_as_listed(self) -> bool:
@@ -278,12 +280,12 @@ class View(Generic[M]):
 
     @cached_property
     def pinned(self) -> tuple[int, ...]:
-        """The pieces that stay from before the cut, without system messages."""
+        """The pieces that a request has from before the cut, without system messages."""
         return tuple(
             piece
             for each in self.kept
             for piece, message in zip(each.pieces, each.shown, strict=True)
-            if piece < self.cut and message.role != "system"
+            if piece < self.cut and message.role != "system" and not each.only
         )
 
     @cached_property
@@ -309,7 +311,7 @@ class View(Generic[M]):
     @cached_property
     def beginning_tokens(self) -> int:
         """The estimate of its references in a request, in tokens before calibration, without what the provider ignores."""
-        shown = (each for each in self.references if isinstance(each, Kept) or each.only != "store")
+        shown = (each for each in self.references if each.only != "store")
         return sum(each.tokens for each in shown) - self.ignored_tokens
 
     def tokens(self, history: History[M]) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from itertools import compress
 from typing import Generic, NamedTuple, NoReturn
 
 from compaction_hooks.foreign import are_equal
-from compaction_hooks.history import History
+from compaction_hooks.history import History, Piece
 from compaction_hooks.history.digests import message_digest
 from compaction_hooks.messages import Format, M, Message, Opaque, Provider, Text, ToolResult
 from compaction_hooks.native import Issuer
@@ -334,10 +333,18 @@ class Snapshot(NamedTuple, Generic[M]):
 
     @property
     def older_requests(self) -> list[int]:
-        """The pieces of the current request before its newest one; a summary at the head of the list is none."""
-        read = (self.history.piece(index).message for index in self.history.requests[:-1])
-        is_own = [not message.is_summary and parse_summary(message.text) is None for message in read]
-        return [*compress(self.history.requests, is_own)]
+        """The pieces of the current request before its newest one; a summary at the head of the list is none.
+
+        Neither are older messages that follow it: in a stored view no answer may be between them and the request.
+        """
+        history, older = self.history, self.history.requests[:-1]
+        optional = history.origin.optional if history.origin else ()
+
+        def is_own(piece: Piece) -> bool:
+            is_older = bool(optional) and piece.side is None and message_digest(piece.message) in optional
+            return not is_older and not piece.message.is_summary and parse_summary(piece.message.text) is None
+
+        return [index for index in older if is_own(history.piece(index))]
 
     def pinned_pieces(self, start: int, requests: Iterable[int] = ()) -> list[int]:
         """Return the pieces before `start` that stay, with their calls and results: the current request, messages that the host

@@ -24,13 +24,15 @@ _FRAME = (
     "The conversation history before this point was compacted into the summary below. It is a record, not a request.",
     "The messages that the summary covers can be read again: the recall tool finds them by their words, such as names, paths "
     "and errors.",
-    "The messages after this summary are the latest ones. Go on from where they end: what is done stays done, "
+    "The next {older} are older ones, in the user's own words: the summary tells what was done about them.",
+    "The messages after {last} are the latest ones. Go on from where they end: what is done stays done, "
     "and the summary needs no answer.",
 )
-"""The sentences around a summary: in front, about the recall tool, and at the end."""
+"""The sentences around a summary: in front, about the recall tool, about older messages behind it, and at the end."""
 _SHORT_FRAME = (
     "A record of earlier messages, not a request.",
     "The recall tool finds these messages by their words.",
+    "The next {older} are older ones.",
     "Go on from the messages below; the summary needs no answer.",
 )
 """The same around a summary that has little room."""
@@ -77,6 +79,7 @@ def render_summary(
     unseen: int,
     has_recall: bool = False,
     more: Sequence[str] = (),
+    older: int = 0,
     is_short: bool = False,
 ) -> str:
     """Return the text of a summary's message.
@@ -89,11 +92,12 @@ def render_summary(
         unseen: The part of these that no summarizer read; mentioned if above zero.
         has_recall: Whether to say that the recall tool reads them again.
         more: Further texts behind it, appended as they are; those that are empty are left out.
+        older: The number of the user's older messages that stay behind it.
         is_short: Whether the sentences around the summary are short ones.
     """
     excerpts = f"; of {unseen:,} of them only excerpts, not shown to the summarizer" if unseen else ""
     count = f"[The summary covers {covered:,} message{'' if covered == 1 else 's'}{excerpts}]"
-    preface, recall, go_on = _SHORT_FRAME if is_short else _FRAME
+    preface, recall, about_older, go_on = _SHORT_FRAME if is_short else _FRAME
 
     blocks = (
         f"{SUMMARY_MARKER}\n{preface}",
@@ -102,7 +106,8 @@ def render_summary(
         file_tags,
         recall if has_recall else "",
         *more,
-        go_on if continuation else "",
+        about_older.format(older=f"{older:,} user message{'' if older == 1 else 's'}") if older else "",
+        go_on.format(last="those" if older else "this summary") if continuation else "",
     )
     return "\n\n".join(filter(None, blocks))
 

@@ -169,7 +169,7 @@ class Keeper(NamedTuple, Generic[M]):
 
 
 def _is_dressed(kept: Kept) -> bool:
-    return bool(kept.left_out) or kept.is_untied
+    return bool(kept.left_out or kept.is_untied or kept.only)
 
 
 def read_reduced(

@@ -42,10 +42,10 @@ def _write_beginning(
     other_list = "request" if for_store else "store"
     written: list[M] = []
     for each in view.references:
+        if each.only == other_list:
+            continue
         if isinstance(each, Kept):
             written.append(write_kept(each, view, messages, format))
-        elif each.only == other_list:
-            continue
         elif each.items is not None:
             written += format.native(deepcopy(each.items.items))
         else:

@@ -11,6 +11,7 @@ import random
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -630,7 +631,10 @@ class CountingStore(MemoryStore):
 
 async def test_a_plan_pays_for_nothing_and_asks_nobody() -> None:
     events, store = list[CompactionEvent](), CountingStore()
-    hooks = controller(summarizer=never, events=events, settings=PLAIN, store=store, before_compact=never, carry=never)
+    settings = replace(PLAIN, keep_user_tokens=0)
+    hooks = controller(
+        summarizer=never, events=events, settings=settings, store=store, before_compact=never, carry=never
+    )
     messages = above_threshold()
     plan = hooks.preview_sync(messages, plan_only=True)
     assert plan == await hooks.preview(messages, plan_only=True)

@@ -16,7 +16,7 @@ from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
 
 WINDOW = 16_384
-SETTINGS = CompactionSettings(reserve_tokens=2_048)
+SETTINGS = CompactionSettings(reserve_tokens=2_048, keep_user_tokens=0)
 
 Path = Literal["threshold", "by hand", "dropped", "after an overflow"]
 PATHS: tuple[Path, ...] = ("threshold", "by hand", "dropped", "after an overflow")

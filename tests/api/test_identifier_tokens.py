@@ -66,8 +66,9 @@ def test_of_more_than_half_of_the_summary_the_newest_constraints_are_kept_and_th
 ) -> None:
     many = [user(f"You must never touch module number {n}, which {prose(20)}.") for n in range(80)]
     messages = [message for said in many for message in (said, assistant("Yes."))] + [user("go"), *round_of(1)]
+    settings = CompactionSettings(keep_user_tokens=0)
     for has_tool in (True, False):
-        session = controller(16_384, summarizer=summarizer).session("thread")
+        session = controller(16_384, summarizer=summarizer, settings=settings).session("thread")
         if has_tool:
             session.recall_tool(lambda: messages)
         for newer in (0, 1):  # what is counted is counted again, once
@@ -159,7 +160,9 @@ def test_facts_and_preferences_outlast_a_summarizer_that_drops_everything_in_a_f
     talk = [line for n, one in enumerate(told) for line in (*small_talk[4 * n : 4 * n + 4], *rules[n : n + 1], one)]
     messages = [message for line in talk for message in (user(line), assistant("Noted. Going on with the plan."))]
     chars = sum(len(str(message["content"])) for message in messages)
-    settings = CompactionSettings(max_summary_tokens=chars // 25)  # a fifth, of five characters a token
+    settings = CompactionSettings(
+        keep_user_tokens=0, max_summary_tokens=chars // 25
+    )  # a fifth, of five characters a token
     hooks = controller(16_384, summarizer=lambda request: (getattr(request, read), answer)[1], settings=settings)
     for n in range(5):
         messages = [*messages, *(one for line in small_talk[:6] for one in (user(f"{n}: {line}"), assistant("Yes.")))]

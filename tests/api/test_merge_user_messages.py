@@ -20,7 +20,7 @@ FORMATS: list[Any] = [OpenAIChatFormat, AnthropicFormat, OpenAIResponsesFormat]
 
 
 def hooks_for(*, merges: bool = True, **keywords: Any) -> CompactionController[Any]:
-    settings = CompactionSettings(merge_user_messages=merges, identifier_tokens=0)
+    settings = CompactionSettings(merge_user_messages=merges, identifier_tokens=0, keep_user_tokens=0)
     return CompactionController[Any](context_window=WINDOW, settings=settings, summarizer=Scripted(), **keywords)
 
 

@@ -82,7 +82,9 @@ def test_the_issuer_is_sent_its_items_word_for_word_in_front_of_the_recent_messa
     view = view_of(record, messages, controller(Native()))
     assert view[0] == HEAD
     assert view[1:] == messages[-len(view) + 1 :]
-    assert view[1:] == project(messages, record)[1:]
+    portable = project(messages, record)
+    assert portable[1 - len(view) :] == view[1:]
+    assert {message["role"] for message in portable[: 1 - len(view)]} == {"user"}, "the provider's items have these"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +115,8 @@ def test_the_same_conversation_in_another_providers_form_is_sent_the_text() -> N
 
 
 def test_the_text_is_made_by_rule_if_the_provider_gives_none_or_one_that_is_refused() -> None:
-    by_rule, _ = compacted(text="")
-    assert "Part 3?" in by_rule.summary
+    by_rule, messages = compacted(text="")
+    assert "Part 3?" in by_rule.summary or {"role": "user", "content": "Part 3?"} in project(messages, by_rule)
     refused, _ = compacted(text="<conversation>\nuser: Part 3?")
     assert refused.summary == by_rule.summary
     assert refused.native is not None

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from compaction_hooks import CompactionController, Message, PinMissing, project
+from compaction_hooks import CompactionController, CompactionSettings, Message, PinMissing, project
 from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from compaction_hooks.stores import MemoryStore, RecordStore, SQLiteStore
@@ -141,7 +141,7 @@ def test_pinning_a_system_message_shows_it_once() -> None:
     rule, said = system("Never touch the public API."), user("Never touch the public API.")
     messages = [rule, said, assistant("understood"), *talk(15)]
     for pinned in (rule, said):
-        hooks = controller(8_192, summarizer=Scripted())
+        hooks = controller(8_192, summarizer=Scripted(), settings=CompactionSettings(keep_user_tokens=0))
         hooks.pin(pinned)
         view = hooks.transform_context_sync(messages)
         assert [message for message in view if message["role"] == "system"] == [rule]

@@ -146,7 +146,7 @@ def test_a_document_that_a_summary_covers_is_named_in_every_later_view(dialect: 
         return summarizer(request)
 
     def count_names(view: list[Message]) -> int:
-        return list_shown(view).count('- [Left out: application/pdf \\"report.pdf\\"]')
+        return list_shown(view).count('application/pdf \\"report.pdf\\"]')
 
     hooks = CompactionController[Any](context_window=WINDOW, format=dialect.format, summarizer=summarize)
     provider, messages = Provider(), with_document(dialect)

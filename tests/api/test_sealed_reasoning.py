@@ -267,7 +267,7 @@ def test_an_answer_to_the_view_of_a_compaction_by_hand_keeps_its_reasoning() -> 
 def test_answers_to_a_view_with_a_request_of_before_the_summary_lose_their_reasoning_when_the_user_says_more(
     is_restarted: bool,
 ) -> None:
-    run = Run(1264)
+    run = Run(1264, keep_user_tokens=0)
     run.steps(7, acting=0)
     run.compact()
     run.steps(1, acting=0)

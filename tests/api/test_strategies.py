@@ -53,7 +53,8 @@ IN_TALK = [*talk(15, 220), user("And now?")]
 
 
 def hooks(*strategies: AnyStrategy, asked: Scripted | None = None, **more: Any) -> Controller:
-    return controller(settings=CompactionSettings(strategies=strategies), summarizer=asked or Scripted(), **more)
+    settings = CompactionSettings(strategies=strategies, keep_user_tokens=0)
+    return controller(settings=settings, summarizer=asked or Scripted(), **more)
 
 
 def list_cleared(view: Sequence[Chat]) -> list[int]:

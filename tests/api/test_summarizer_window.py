@@ -54,7 +54,7 @@ def compact(
     summarizer: Summarizer, window: int, **more: Any
 ) -> tuple[CompactionRecord, CompactionFinished, list[Chat]]:
     events: list[CompactionEvent] = []
-    settings = CompactionSettings(summarizer_window=window, clear_tool_results=False)
+    settings = CompactionSettings(summarizer_window=window, clear_tool_results=False, keep_user_tokens=0)
     hooks = CompactionController(
         context_window=128_000, summarizer=summarizer, settings=settings, on_event=events.append, **more
     )
@@ -162,7 +162,7 @@ def test_a_later_part_that_fails_does_not_lose_the_first_parts_and_is_a_failure(
 
 
 def test_the_count_goes_on_in_the_next_summary_and_in_another_process() -> None:
-    settings = CompactionSettings(summarizer_window=5_000, clear_tool_results=False)
+    settings = CompactionSettings(summarizer_window=5_000, clear_tool_results=False, keep_user_tokens=0)
     hooks = CompactionController(context_window=128_000, summarizer=Counting(), settings=settings)
     first = hooks.compact_sync(conversation(), keep_recent_tokens=200).record
     other = CompactionController(context_window=128_000, summarizer=Counting(), settings=settings)

@@ -86,7 +86,10 @@ def list_requests(
     """Return the requests of so many compactions of a growing conversation, whose tools try to end the transcript."""
     asked = (Reader if summarizer_window else Scripted)("- Marie a porté l'analyseur.")
     settings = CompactionSettings(
-        summary_prompt=prompt, summary_instructions=instructions, summarizer_window=summarizer_window
+        summary_prompt=prompt,
+        summary_instructions=instructions,
+        summarizer_window=summarizer_window,
+        keep_user_tokens=0,
     )
     controller = CompactionController(context_window=8_000, summarizer=asked, settings=settings)
     messages: list[Any] = []

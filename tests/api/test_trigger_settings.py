@@ -116,7 +116,7 @@ WINDOW = 200_000
 
 
 def list_kept(messages: list[Chat], **settings: Any) -> list[Chat]:
-    policy = CompactionSettings(clear_tool_results=False, **settings)
+    policy = CompactionSettings(clear_tool_results=False, keep_user_tokens=0, **settings)
     hooks = CompactionController(context_window=WINDOW, settings=policy)
     view = hooks.transform_context_sync(messages)
     originals = {id(message) for message in messages}

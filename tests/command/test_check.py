@@ -62,7 +62,7 @@ def test_the_default_summary_passes(file: Path, capsys: Capture) -> None:
             f"kept 0 of 2 names .*; lost at call 22: {OLD_ORDER}, {OLD_FILE}",
         ),
         "the user's words are lost": (
-            "without_wishes",
+            "without_wishes --keep 5k --max-cents 99",  # then nothing of the target is left for the user's older messages
             "max-lost-constraints",
             f"lost 1 of 1 .*; lost at call 15: '{WISH}'",
         ),
@@ -83,7 +83,8 @@ def test_a_damaged_summary_fails_and_the_loss_is_named(
     damage: str, limit: str, words: str, file: Path, capsys: Capture
 ) -> None:
     most = 1.005 * cents_of_the_default_summary(file)
-    options = (*LIMITS, "--max-cents", most, "--allow-unmeasured", "--summarizer", f"{DAMAGES}:{damage}")
+    name, *more = damage.split()
+    options = (*LIMITS, "--max-cents", most, "--allow-unmeasured", "--summarizer", f"{DAMAGES}:{name}", *more)
     assert run(file, "--window", WINDOW, *options) == 1
     failure, last = capsys.readouterr().out.splitlines()
     assert re.fullmatch(f"{re.escape(str(file))}, session s1: {limit} failed: .*{words}.*", failure)
@@ -112,7 +113,7 @@ def test_a_limit_that_is_not_measured_fails_unless_that_is_allowed(tmp_path: Pat
     {
         "trigger in tokens": (["--trigger", "3k"], CompactionSettings(trigger_tokens=3_000)),
         "trigger as a part": (["--trigger", "50%"], CompactionSettings(trigger_ratio=0.5)),
-        "keep": (["--keep", "1k"], CompactionSettings(keep_recent_tokens=1_000)),
+        "keep": (["--keep", "4k"], CompactionSettings(keep_recent_tokens=4_000)),
         "reserve": (["--reserve", "100"], CompactionSettings(reserve_tokens=100)),
     },
 )

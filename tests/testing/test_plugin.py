@@ -40,7 +40,9 @@ def test_names(compaction: CompactionChecker) -> None:
 
 
 def test_wishes(compaction: CompactionChecker) -> None:
-    compaction.check("needy.jsonl", window={WINDOW}, summarizer=without_wishes, min_kept=0.6, max_lost_constraints=0)
+    settings = CompactionSettings(keep_user_tokens=0)
+    limits = dict(min_kept=0.6, max_lost_constraints=0)
+    compaction.check("needy.jsonl", window={WINDOW}, summarizer=without_wishes, settings=settings, **limits)
 
 
 def test_cents(compaction: CompactionChecker) -> None:

@@ -31,7 +31,7 @@ def conversation(*marked: int, system: bool = False) -> list[Any]:
 
 
 def hook(form: Any) -> CompactionController[Any]:
-    settings = CompactionSettings(auto_compact=False)
+    settings = CompactionSettings(auto_compact=False, keep_user_tokens=0)
     return CompactionController(
         context_window=1_000_000, format=form, summarizer=Scripted("## Goal\n- go on"), settings=settings
     )

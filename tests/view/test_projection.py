@@ -27,7 +27,8 @@ from tests.conversations import (
 
 def record_of(messages: list[Chat], window: int = 8_192, **more: object) -> CompactionRecord:
     """Return the record of a compaction of these messages."""
-    result = controller(window, summarizer=Scripted()).compact_sync(messages, keep_recent_tokens=600)
+    settings = CompactionSettings(keep_user_tokens=0)
+    result = controller(window, summarizer=Scripted(), settings=settings).compact_sync(messages, keep_recent_tokens=600)
     assert result.record is not None
     return result.record
 
@@ -117,7 +118,8 @@ def test_anthropic_messages_that_mix_results_and_words_are_split_at_the_cut() ->
                 ],
             },
         ]
-    session = controller(8_192, summarizer=Scripted()).session("a", format=AnthropicFormat())
+    settings = CompactionSettings(keep_user_tokens=0)
+    session = controller(8_192, summarizer=Scripted(), settings=settings).session("a", format=AnthropicFormat())
     result = session.compact_sync(messages, keep_recent_tokens=900)
     assert result.record is not None
     assert result.messages[-1] is messages[-1]
@@ -273,7 +275,10 @@ class Exchange:
 def test_a_record_may_end_in_the_middle_of_a_message(keep: int) -> None:
     messages: list[Chat] = [{"asked": f"{n}? {prose(100)}", "answered": f"{n}: {prose(200)}"} for n in range(12)]
     hooks: CompactionController[Chat] = CompactionController(
-        context_window=8_192, format=Exchange(), summarizer=Scripted("- so far"), settings=PLAIN
+        context_window=8_192,
+        format=Exchange(),
+        summarizer=Scripted("- so far"),
+        settings=replace(PLAIN, keep_user_tokens=0),
     )
     hooks.compact_sync(messages, keep_recent_tokens=keep)
     view = hooks.transform_context_sync(messages)

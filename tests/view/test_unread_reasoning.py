@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, CompactionOutcome
+from compaction_hooks import CompactionController, CompactionOutcome, CompactionSettings
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat, OpenAIResponsesFormat
 from tests.conversations import prose, user
 
@@ -56,7 +56,8 @@ def test_reasoning_that_the_provider_ignores_in_earlier_turns_does_not_count_as_
         """Return the size of the view, its messages without items of reasoning, and its size with the next question."""
         talk = [each for n in range(40) for each in (user(f"Question {n}"), *answer(prose(100), "", ""))]
         messages = [*talk, user("Question 40"), *answer(prose(100), thought, "a" if more else ""), *more]
-        hooks = CompactionController[Any](context_window=200_000, model=model, format=format)
+        settings = CompactionSettings(keep_user_tokens=0)
+        hooks = CompactionController[Any](context_window=200_000, model=model, format=format, settings=settings)
         result = hooks.compact_sync(messages, keep_recent_tokens=3_000)
         hooks.transform_context_sync([*messages, user("Question 41")])
         counted = sum(message.get("type") != "reasoning" for message in result.messages)

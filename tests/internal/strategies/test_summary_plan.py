@@ -56,7 +56,7 @@ def situation(
     pinned: Sequence[Chat] = (),
     **tokens: int,
 ) -> tuple[Snapshot[Chat], Goal[Chat]]:
-    """A situation in which the last of the records is in force, and what is to be reached."""
+    """A situation in which the last of the records is in force, and what is to be reached; without steps at the border."""
     chat, flat = OpenAIChatFormat(), Flat()
     known = collect_own_texts(records) if records else OwnTexts()
     history = HistoryReader(chat, flat.estimate_message_tokens, SUMMARY_MARKER).read(messages, known)
@@ -91,7 +91,7 @@ def situation(
         joins_rows=False,
     )
     bounds = budget(**tokens)
-    return snapshot, Goal(reason=CompactionReason.THRESHOLD, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")
+    return snapshot, Goal(reason=CompactionReason.MANUAL, budget=bounds, keep_tokens=keep, at="2026-01-01T00:00:00Z")
 
 
 def plan(messages: Sequence[Chat], **more: Any) -> SummaryPlan:
