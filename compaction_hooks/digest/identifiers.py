@@ -16,7 +16,8 @@ from functools import lru_cache
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.text import both_ends, defuse
 from compaction_hooks.files.operations import EDIT_KEYS, CallMade, as_fields, as_items, plain_key
-from compaction_hooks.messages import Media, Message, Role, Text, ToolCall, ToolResult
+from compaction_hooks.history.history import texts_of
+from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.escaping import remove_noise
 from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
 
@@ -24,12 +25,12 @@ MAX_CHARS = 200
 """A longer word is data, not a name."""
 MAX_VALUE_CHARS = 80
 """A longer value under a key is data, not a name."""
-SCAN_CHARS = 20_000
+SCAN_CHARS = 2_000
 """The most characters of one result or argument that are read at each end; of an older result less, by its weight."""
 MAX_KEPT_CHARS = 50_000
 """The most characters of one text in a kept message that are read at each end."""
-MAX_ITEMS = 600
-"""The most names that are returned; a summary of the largest size has room for as many."""
+MAX_ITEMS = 300
+"""The most names that are read; a summary of the largest size has room for half as many."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 
@@ -110,13 +111,10 @@ class Mentions:
     Attributes:
         weights: The weight of all mentions of a name.
         keys: The key for names that it had, the newest one of a call.
-        unspoken: The names of a kind of `UNSPOKEN`.
     """
 
     weights: dict[str, float] = field(default_factory=dict[str, float])
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    unspoken: set[str] = field(default_factory=set[str])
-    _words: dict[bytes, tuple[str, ...]] = field(default_factory=dict[bytes, "tuple[str, ...]"])
 
     def add(self, names: Iterable[str], weight: float) -> None:
         """Count one mention of each name."""
@@ -128,18 +126,13 @@ class Mentions:
         key = KEYED if name in self.keys else 1.0
         return key * self.weights.get(name, 0.0) / math.sqrt(LEAST_CHARS + len(name))
 
-    def find_words(self, text: str) -> set[str]:
-        """Return the identifier-like words of a text."""
-        data = text.encode("utf-8", "replace")
-        if b"\\" in data:  # the letters of JSON's escapes are no part of the next word
-            data = data.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
 
-        runs = set(data.translate(_GAP_BYTES).split())
-        for run in runs.difference(self._words):  # most runs of a conversation come again
-            word = run.decode()
-            is_telling = len(word) <= MAX_CHARS and _TELLING.search(word)
-            self._words[run] = tuple(_read_run(word, self.unspoken)) if is_telling else ()
-        return {word for run in runs for word in self._words[run]}
+def find_words(text: str) -> set[str]:
+    """Return the identifier-like words of a text."""
+    data = text.encode("utf-8", "replace")
+    if b"\\" in data:  # the letters of JSON's escapes are no part of the next word
+        data = data.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
+    return {word for run in {*data.translate(_GAP_BYTES).split()} for word in _read_run(run)}
 
 
 def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
@@ -162,29 +155,20 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
                 case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
                     _count_call(arguments[id(part)], mentions, decay)
                 case Text() if message.role in SPEAKERS:
-                    mentions.add(mentions.find_words(part.text), SPEAKERS[message.role] * decay)
+                    mentions.add(find_words(part.text), SPEAKERS[message.role] * decay)
                 case _:
                     pass
     return mentions
 
 
-def find_names(messages: Iterable[Message], mentions: Mentions) -> set[str]:
-    """Return the identifiers that texts and calls of these messages name."""
-    texts = (
-        part.arguments if isinstance(part, ToolCall) else part.text
-        for message in messages
-        for part in message.parts
-        if not isinstance(part, Media)
-    )
-    return mentions.find_words("\n".join(both_ends(text, MAX_KEPT_CHARS) for text in texts))
-
-
-def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[Item]:
+def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterable[Message]) -> Iterator[Item]:
     """Yield the most valuable identifiers, best first; of two with the same value, the one with a key.
 
     Args:
         known: Values that are elsewhere in the context, such as the paths in the file lists.
+        shown: Messages that stay: what they name is not listed.
     """
+    text = "\n".join(both_ends(each, MAX_KEPT_CHARS) for each in texts_of(shown))
     scored: list[tuple[float, bool, str]] = []
 
     for name, weight in mentions.weights.items():
@@ -194,12 +178,15 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str]) -> Iterator[It
             scored.append((-rate, name not in mentions.keys, name))
 
     for _, _, name in sorted(scored)[:MAX_ITEMS]:
+        if name in text:
+            continue
         # The key of a name that does not say itself of what kind it is, or its kind.
         kind, key = kind_of(name), mentions.keys.get(name, "")
         group = key or kind if kind in ("", "id", "number") else kind
         yield Item(Section.IDENTIFIERS, name, group)
 
 
+@lru_cache(maxsize=16_384)
 def kind_of(word: str) -> str:
     """Return the kind of identifier that a word is, or an empty text.
 
@@ -223,7 +210,7 @@ def _decay(age: int) -> float:
 def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
     """Count the identifiers of an item of an earlier summary; those of its own list by their place, best first."""
     if item.section is not Section.IDENTIFIERS:
-        mentions.add(mentions.find_words(item.text), SPEAKERS["assistant"] * decay)
+        mentions.add(find_words(item.text), SPEAKERS["assistant"] * decay)
         return
 
     key, _, values = item.text.partition(": ")
@@ -238,27 +225,31 @@ def _count_result(text: str, mentions: Mentions, decay: float) -> None:
     keys: dict[str, str] = {}
     if '":' in text or '" :' in text:
         keys, text = _find_members(text), _KEY_ALONE.sub(" ", text)
-    names = (mentions.find_words(text) - mentions.unspoken).union(keys)
+    names = {word for word in find_words(text) if kind_of(word) not in UNSPOKEN}.union(keys)
     mentions.add(names, RESULT * decay * min(1.0, LISTING / max(len(names), 1)))
     for value, key in keys.items():
         mentions.keys.setdefault(value, key)
 
 
-def _read_run(run: str, unspoken: set[str]) -> Iterator[str]:
-    """Yield the identifiers in a text without gaps, and add those of a kind of `UNSPOKEN` to a set.
+@lru_cache(maxsize=16_384)
+def _read_run(run: bytes) -> tuple[str, ...]:
+    """Return the identifiers in a text without gaps, of which a conversation has most many times.
 
     Numbers of lines behind a file's name are left out.
     """
-    bare = run.strip(":").rstrip(".")
+    text = run.decode()
+    if len(text) > MAX_CHARS or not _TELLING.search(text):
+        return ()
+    bare = text.strip(":").rstrip(".")
     is_one = "://" in bare or _WITH_PORT.fullmatch(bare)
+    words: list[str] = []
     for piece in (bare,) if is_one else bare.split(":"):
         word = piece.lstrip("!?*&-").rstrip(".!?*_-&~")
         if "-" in word and (line := _CONTEXT_LINE.search(word)) and "://" not in word:
             word = word[: line.start(1)]
-        if len(word) > 2 and (kind := kind_of(word)) and not _NOISE.fullmatch(word):
-            if kind in UNSPOKEN:
-                unspoken.add(word)
-            yield word
+        if len(word) > 2 and kind_of(word) and not _NOISE.fullmatch(word):
+            words.append(word)
+    return tuple(words)
 
 
 def _read_ends(text: str, chars: int) -> str:
@@ -303,7 +294,7 @@ def _count_call(made: CallMade, mentions: Mentions, decay: float) -> None:
             names.add(defuse(value))
             mentions.keys[defuse(value)] = key
         elif not _DULL_KEY(key):
-            found = mentions.find_words(_read_ends(value, SCAN_CHARS))
+            found = find_words(_read_ends(value, SCAN_CHARS))
             (written if plain_key(key) in EDIT_KEYS else names).update(found)
     mentions.add(names, CALL * decay)
     mentions.add(written - names, RESULT * decay * min(1.0, LISTING / max(len(written), 1)))

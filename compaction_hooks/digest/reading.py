@@ -9,7 +9,7 @@ from operator import is_
 
 from compaction_hooks.digest.classes import make_test, make_tests, read_classes
 from compaction_hooks.digest.constraints import constraint_items, limiting_sentences
-from compaction_hooks.digest.identifiers import collect_mentions, find_names, identifier_items
+from compaction_hooks.digest.identifiers import collect_mentions, identifier_items
 from compaction_hooks.digest.outline import (
     Item,
     Section,
@@ -170,8 +170,7 @@ class Facts:
         if self.is_chat:
             return ()
         mentions = collect_mentions(self._said, self.calls, self.told)
-        known = find_names(self.kept, mentions).union(find_touched_files(self.calls).modified)
-        return [*identifier_items(mentions, known)]
+        return [*identifier_items(mentions, {*find_touched_files(self.calls).modified}, self.kept)]
 
     def rank_items(self, max_tokens: int, size: Size, spare: int = 0) -> Mapping[Section, Sequence[Item]]:
         """Return the items for a summary of this size by section, the best first: mostly the newest.

@@ -32,6 +32,8 @@ BEHIND_CHARS = 300
 """The most characters that follow the last question of a message which waits for a reply, such as the choices."""
 MOST_SENTENCES, MOST_MESSAGES = 30, 4
 """The most sentences at the end of what the assistant said that are read for questions, and of its last messages."""
+MOST_CHARS = 5_000
+"""The characters at its end that are split into sentences."""
 ARROW = " -> "
 """Between the question and the reply, in the text of an item."""
 
@@ -109,7 +111,7 @@ def reply_items(replies: Iterable[Reply], earlier: Iterable[Item]) -> list[Item]
 
 def _find_question(text: str, answer: str) -> str:
     """Return the questions at the end of a text, with what follows and the choices before them; "" if it does not end with any."""
-    raw = sentences(without_code(text))[-MOST_SENTENCES:]
+    raw = sentences(without_code(text)[-MOST_CHARS:])[-MOST_SENTENCES:]
     spoken = [_BULLET.sub("", sentence[:MAX_SENTENCE_CHARS], count=1) for sentence in raw]
     asks = [*map(calls_for_reply, spoken)]
     last = max((at for at, is_question in enumerate(asks) if is_question), default=-1)

@@ -38,7 +38,7 @@ CHARS_PER_TOKEN = 3
 """About as many characters of a step's line are one token."""
 REFUSAL_CHARS = 400
 """The most characters of the words that the result of a refused call gives as the user's; recorded ones are shorter."""
-SCAN_CHARS = 4_000
+SCAN_CHARS = 2_000
 """Characters of a result that are read at each end: compilers and test runners state the outcome there."""
 
 _NO_STEP = re.compile(
