@@ -353,7 +353,7 @@ class Rehearsal:
         return f"## Goal\n- summary number {number} of {len(request.messages)} messages"
 
     def _start(self, number: int) -> CompactionController[ChatMessage]:
-        """Start a worker; those after the first keep fewer of the user's older messages, and show what a record names all the same."""
+        """Start a worker; those after the first keep fewer older messages, and show what a record names all the same."""
         settings = replace(self.settings, keep_user_tokens=300) if number else self.settings
         return CompactionController(
             context_window=self.window,
