@@ -1,8 +1,9 @@
-"""The steps just before the recent messages: some stay in the room that the target leaves empty, up to the size of a summary.
+"""The steps just before the recent messages: some stay in room that the user's words leave of the target, up to a summary's size.
 
 1. Only at a threshold: after an overflow, and by hand, a smaller view is wanted than the target.
 2. A step that does not fit whole stays with its long results and arguments shortened, as far as its tools' rules allow that.
-3. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
+3. They do not begin with an answer without its question.
+4. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
 """
 
 from __future__ import annotations
