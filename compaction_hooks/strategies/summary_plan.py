@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.carrying import Carrying
-from compaction_hooks.strategies.cut import choose_cut
+from compaction_hooks.strategies.cut import MINIMUM_SUMMARY_TOKENS, choose_cut
 from compaction_hooks.strategies.user_messages import OlderMessages, keep_older
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
@@ -188,6 +188,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
     needed = snapshot.pinned_pieces(start, cut.place.requests)
     older = keep_older(snapshot, goal, start, {*needed, *cut.place.short.digests}, cut.left)
+    allowance = max(cut.allowance - older.of_summary, min(cut.allowance, MINIMUM_SUMMARY_TOKENS))
     pinned = sorted({*needed, *older.whole})
     shortened = {**cut.place.short.digests, **older.digests}
     foreign, previous = _find_earlier(snapshot)
@@ -206,8 +207,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     files = merge(_find_known_files(snapshot), touched)
     runs = range(covered_runs, cut.run)
     frame = frame._replace(
-        tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
-        handles=_name_parts(snapshot, calls, runs, pinned, room=cut.allowance * HANDLES_RATIO),
+        tags=file_tags(files, max_chars=int(allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
+        handles=_name_parts(snapshot, calls, runs, pinned, room=allowance * HANDLES_RATIO),
         carried=carrying.render(cut.run, pinned),
         older=_count_older(history, {*pinned, *shortened}, older),
     )
@@ -224,7 +225,7 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         facts=facts,
         hosts=tuple(history.piece(i).host for i in unread),
         previous_summary=facts.previous_summary,
-        allowance=cut.allowance - frame.size_after_cut(snapshot),
+        allowance=allowance - frame.size_after_cut(snapshot),
         frame=frame,
         files=files,
         digest=digest([*covered.values()], calls, touched.modified, _reduced_results(snapshot)),

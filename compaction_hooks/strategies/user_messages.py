@@ -1,7 +1,8 @@
 """The user's words: messages of the user from before the cut that stay, in the tokens that the target leaves empty.
 
-1. Their budget is what all else that stays and the largest summary leave of the target, at most `keep_user_tokens`; after an
-   overflow a fifth of that. Of a context below the threshold, the target is the same part as at the threshold.
+1. Their budget is what all else that stays and the largest summary leave of the target, and a third of that summary, which need
+   not repeat them: it is shorter then. At most `keep_user_tokens`; after an overflow a fifth. Of a context below the threshold,
+   the target is the same part as at the threshold.
 2. The first request has room before the others, then the newest. A message without room is in the summary alone.
 3. One that is longer than a quarter of the budget is shortened in its middle. Of media the names stay.
 4. Summaries, tool results and the words of harnesses are not the user's. Short replies are in the summary, with their questions.
@@ -32,6 +33,8 @@ from compaction_hooks.view.texts import parse_summary
 
 LONGEST_RATIO = 0.25
 """The part of the budget that one message may take."""
+SUMMARY_SHARE = 1 / 3
+"""The part of the largest summary that they may take: about what requests have in a full one."""
 CUT_SHARE = 0.75
 """A message is only shortened if at most this part of it stays: less saves little more than the marker takes."""
 ABOUT_TOKENS = 40
@@ -49,12 +52,14 @@ class OlderMessages(NamedTuple):
         digests: By piece that is shown smaller, the digest of the message as it is shown.
         reductions: The parts of them that are shown smaller.
         tokens: The size of all these, before calibration.
+        of_summary: The part of that which the largest summary has not any more.
     """
 
     whole: tuple[int, ...] = ()
     digests: Mapping[int, str] = MappingProxyType({})
     reductions: tuple[Reduction, ...] = ()
     tokens: int = 0
+    of_summary: int = 0
 
     @property
     def pieces(self) -> Collection[int]:
@@ -70,7 +75,8 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         spare: The tokens that the target leaves empty, before calibration.
     """
     history = snapshot.history
-    room = _find_budget(snapshot, goal, spare)
+    free = spare - _find_excess(snapshot, goal) - ABOUT_TOKENS
+    room = _find_budget(snapshot, goal, free)
     most = int(room * LONGEST_RATIO)
     native = snapshot.view.start
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
@@ -97,14 +103,27 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
             reductions += made
         if all(item.kind == "media" for item in made):
             whole.append(index)
-    return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens)
+    return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens, max(tokens - max(free, 0), 0))
 
 
-def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:
-    """Return the most tokens of them, before calibration."""
-    # Below the threshold the target may be larger than the context, and with all of the user's words nothing would be gained.
-    lower = min(int(snapshot.tokens * TARGET_RATIO) - goal.budget.target, 0)
-    room = min(spare + int(lower / snapshot.ratio) - ABOUT_TOKENS, int(goal.budget.keep_user / snapshot.ratio))
+def _find_excess(snapshot: Snapshot[M], goal: Goal[M]) -> int:
+    """Return the tokens, before calibration, by which the target is larger than the same part of the context.
+
+    Below the threshold it may be larger than the whole context, and with all of the user's words nothing would be gained.
+    """
+    return int(max(goal.budget.target - snapshot.tokens * TARGET_RATIO, 0) / snapshot.ratio)
+
+
+def _find_budget(snapshot: Snapshot[M], goal: Goal[M], free: int) -> int:
+    """Return the most tokens of them, before calibration.
+
+    Args:
+        free: The tokens that nothing else needs.
+    """
+    if free < -ABOUT_TOKENS:
+        return 0
+    of_summary = int(goal.budget.summary * SUMMARY_SHARE / snapshot.ratio)
+    room = min(free + of_summary, int(goal.budget.keep_user / snapshot.ratio))
     return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
 
 
