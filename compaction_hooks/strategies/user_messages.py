@@ -1,8 +1,8 @@
 """The user's words: messages of the user from before the cut that stay, in the tokens that the target leaves empty.
 
-1. Their budget is what all else that stays and the largest summary leave of the target, and a third of that summary, which need
-   not repeat them: it is shorter then. At most `keep_user_tokens`; after an overflow a fifth. Of a context below the threshold,
-   the target is the same part as at the threshold.
+1. Their budget is what all else that stays and the largest summary leave of the target. Short ones may take a third of that
+   summary, too: it would have them whole, and is shorter without. At most `keep_user_tokens`; after an overflow a fifth. Of a
+   context below the threshold, the target is the same part as at the threshold.
 2. The first request has room before the others, then the newest. A message without room is in the summary alone.
 3. One that is longer than a quarter of the budget is shortened in its middle. Of media the names stay.
 4. Summaries, tool results and the words of harnesses are not the user's. Short replies are in the summary, with their questions.
@@ -34,7 +34,9 @@ from compaction_hooks.view.texts import parse_summary
 LONGEST_RATIO = 0.25
 """The part of the budget that one message may take."""
 SUMMARY_SHARE = 1 / 3
-"""The part of the largest summary that they may take: about what requests have in a full one."""
+"""The part of the largest summary that short ones may take: about what requests have in a full one."""
+SHORT_TOKENS = 100
+"""The most tokens of a short one: old requests of so many are whole in the default summary."""
 CUT_SHARE = 0.75
 """A message is only shortened if at most this part of it stays: less saves little more than the marker takes."""
 ABOUT_TOKENS = 40
@@ -95,7 +97,7 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         made = _shorten(snapshot, index, most) if able and (size * CUT_SHARE > most or has_media) else ()
         if made:
             shown, size = rewrite(snapshot, [index], made)
-        if size > room - tokens:
+        if size > (room if size <= SHORT_TOKENS else min(room, free)) - tokens:
             continue
         tokens += size
         if made:
