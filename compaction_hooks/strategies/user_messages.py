@@ -86,23 +86,21 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
 
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
     for index in _by_rank(history, pieces):
-        able = history.piece(index).side is not None  # a stored view shows it shortened already
-        has_media = able and any(map(find_media, history.piece(index).message.parts))
-        size = history.piece(index).tokens
-        if (most if able and size * CUT_SHARE > most else size) > room - tokens and not has_media:
-            continue
-        if not _is_of_user(history, index):
+        piece = history.piece(index)
+        has_media = any(map(find_media, piece.message.parts))
+        least = most if piece.tokens * CUT_SHARE > most else piece.tokens
+        if (least > room - tokens and not has_media) or not _is_of_user(history, index):
             continue
 
-        made = _shorten(snapshot, index, most) if able and (size * CUT_SHARE > most or has_media) else ()
-        if made:
-            shown, size = rewrite(snapshot, [index], made)
+        made = _shorten(snapshot, index, most)
+        shown, size = rewrite(snapshot, [index] if made else [], made)
+        size = size or piece.tokens
         if size > (room if size <= SHORT_TOKENS else min(room, free)) - tokens:
             continue
+
         tokens += size
-        if made:
-            digests.update(shown)
-            reductions += made
+        digests |= shown
+        reductions += made
         if all(item.kind == "media" for item in made):
             whole.append(index)
     return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens, max(tokens - max(free, 0), 0))
@@ -168,7 +166,12 @@ def _is_known_older(history: History[M], index: int) -> bool:
 
 
 def _shorten(snapshot: Snapshot[M], index: int, most: int) -> Sequence[Reduction]:
-    """Return the reductions of a message to a size, without its media."""
+    """Return the reductions of a message to a size, and those of its media; none in a stored view, which has it shortened."""
+    piece = snapshot.history.piece(index)
+    is_long = piece.tokens * CUT_SHARE > most
+    if piece.side is None or not (is_long or any(map(find_media, piece.message.parts))):
+        return []
+
     parts = list_parts_of(snapshot, [index], OF_A_REQUEST)
     texts = [part for part in parts if part.kind == "text"]
     tokens = sum(part.tokens for part in texts)
