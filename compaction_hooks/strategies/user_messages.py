@@ -84,18 +84,21 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
     pieces = [index for index in history.pieces_of_user(start, first) if index not in taken] if most > 0 else []
 
+    def fits(size: int) -> bool:
+        return size <= (room if size <= SHORT_TOKENS else min(room, free)) - tokens
+
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
     for index in _by_rank(history, pieces):
         piece = history.piece(index)
         has_media = any(map(find_media, piece.message.parts))
         least = most if piece.tokens * CUT_SHARE > most else piece.tokens
-        if (least > room - tokens and not has_media) or not _is_of_user(history, index):
+        if not (has_media or fits(least)) or not _is_of_user(history, index):
             continue
 
         made = _shorten(snapshot, index, most)
         shown, size = rewrite(snapshot, [index] if made else [], made)
         size = size or piece.tokens
-        if size > (room if size <= SHORT_TOKENS else min(room, free)) - tokens:
+        if not fits(size):
             continue
 
         tokens += size
