@@ -88,11 +88,12 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         return size <= (room if size <= SHORT_TOKENS else min(room, free)) - tokens
 
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
+    names = {_name(history, index) for index in taken if history.piece(index).message.role == "user"}
     for index in _by_rank(history, pieces):
         piece = history.piece(index)
         has_media = any(map(find_media, piece.message.parts))
         least = most if piece.tokens * CUT_SHARE > most else piece.tokens
-        if not (has_media or fits(least)) or not _is_of_user(history, index):
+        if not (has_media or fits(least)) or not _is_of_user(history, index) or _name(history, index) in names:
             continue
 
         made = _shorten(snapshot, index, most)
@@ -101,12 +102,18 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         if not fits(size):
             continue
 
+        names.add(_name(history, index))
         tokens += size
         digests |= shown
         reductions += made
         if all(item.kind == "media" for item in made):
             whole.append(index)
     return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens, max(tokens - max(free, 0), 0))
+
+
+def _name(history: History[M], index: int) -> tuple[int, str]:
+    """Return the run and the digest of a message, by which its pin finds it: of equal ones in a run a view shows one."""
+    return history.run_of(index), message_digest(history.piece(index).message)
 
 
 def _find_excess(snapshot: Snapshot[M], goal: Goal[M]) -> int:

@@ -277,7 +277,10 @@ def test_a_record_gives_the_same_view_in_a_worker_with_another_setting_and_in_a_
 
 
 def test_a_stored_view_goes_on_with_them() -> None:
-    view, _, hooks = compacted(LONG, keep_user_tokens=1_500)
+    said_twice = [*LONG[:105], LONG[105], *LONG[105:]]
+    assert said_twice[105:107] == [user(said(4, 300))] * 2
+    view, record, hooks = compacted(said_twice, keep_user_tokens=1_500)
+    assert len(record.pins) == sum(any(message is shown for shown in view) for message in users(said_twice)) - 3
     session = hooks.session("default")
     stored = [dict(message) for message in session.to_store(view)]
     shown = numbers(stored)
