@@ -11,7 +11,7 @@ costs the room of others for good: the words are few.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from compaction_hooks.digest.outline import Item, Section
@@ -68,17 +68,12 @@ _SPOKEN_TO = re.compile(r"\b(?:your?|du|dein\w*|tu|ton|vous|votre|usted)\b|[ф╜ац
 """Words to another person, and the sign of a question."""
 
 
-def constraint_items(
-    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
-) -> list[Item]:
+def constraint_items(texts: Iterable[str], earlier: Iterable[str] = ()) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
-
-    Args:
-        find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    limits = chain(earlier, *map(find_limits, texts))
+    limits = chain(earlier, *map(limiting_sentences, texts))
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
     return [Item(Section.CONSTRAINTS, text, place=at) for at, text in enumerate(ordered)]
 

@@ -48,9 +48,9 @@ _NO_STEP = re.compile(
 )
 _ERROR = re.compile(
     r"error|exception|traceback|fail(?:ed|ure|ing)|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined"
-    r"|unexpected|assert|错误|失败|エラー|오류",
-    re.IGNORECASE,
+    r"|unexpected|assert|错误|失败|エラー|오류"
 )
+"""Words of failures, in lower case."""
 _NAMED_ERROR = re.compile(r"(?:^|\W)(?:[\w.]*(?:Error|Exception)|error|fatal|panic|FAIL(?:ED)?)\b[^()]{0,20}(?::|$)")
 _FRAME = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
 _WRAPPER = re.compile(
@@ -193,7 +193,8 @@ def _beginning(text: str, max_chars: int) -> str:
 def _first_error(text: str) -> str:
     """Return the first line that names an error, or speaks of one, as printed; of a traceback with its last file and line."""
     text = remove_noise(both_ends(text, SCAN_CHARS))
-    lines = [line for line in map(_bare, filter(_ERROR.search, text.splitlines())) if not _SAYS_NOTHING.match(line)]
+    told = (line for line in text.splitlines() if _ERROR.search(line.lower()))
+    lines = [line for line in map(_bare, told) if not _SAYS_NOTHING.match(line)]
     line = next(filter(_NAMED_ERROR.search, lines), lines[0] if lines else "")
     frames = _FRAME.findall(text[: text.find(line)]) if line else ()
     where = f" ({frames[-1][0].rpartition('/')[2]}:{frames[-1][1]})" if frames else ""

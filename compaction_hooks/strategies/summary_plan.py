@@ -17,7 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.carrying import Carrying
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.strategies.user_messages import OlderMessages, keep_older
+from compaction_hooks.strategies.user_messages import OlderMessages, keep_older, read_user_words
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -266,7 +266,8 @@ def _add_unpinned(
     # The summary before has the middle of a message that was shortened then.
     known = {*pin_pieces(history, [pin for pin in pins if pin.shown_digest], first)}.intersection(shortened)
     unread = ({*pin_pieces(history, pins, first)} - {*pinned} - known) | covered.keys()
-    asked = {at for i in unread for at in Facts.find_questions(lambda at: history.piece(at).message, i)}
+    words = read_user_words(history, max(unread) + 1)
+    asked = {at for i in unread.intersection(words) for at in words[i].questions}
     return {i: history.piece(i).message for i in sorted(unread | asked)}
 
 

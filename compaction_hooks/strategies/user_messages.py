@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from compaction_hooks.digest import Facts
 from compaction_hooks.harness import is_request, is_summary_message, strip_harness
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Message, Text
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import choose_shortened
@@ -80,16 +81,15 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
     most = int(room * LONGEST_RATIO)
     native = snapshot.view.start
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
-    pieces = [index for index in history.pieces_of_user(start, first) if index not in taken] if most > 0 else []
+    said = read_user_words(history, start) if most > 0 else {}
+    pieces = [index for index in said if first <= index < start and said[index].stands_alone and index not in taken]
 
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
-    for index in _by_rank(history, pieces):
+    for index in (*pieces[:1], *reversed(pieces[1:])):  # the first request, then all from the newest on
         able = history.piece(index).side is not None  # a stored view shows it shortened already
         has_media = able and any(map(find_media, history.piece(index).message.parts))
         size = history.piece(index).tokens
         if (most if able and size * CUT_SHARE > most else size) > room - tokens and not has_media:
-            continue
-        if not _is_of_user(history, index):
             continue
 
         made = _shorten(snapshot, index, most) if able and (size * CUT_SHARE > most or has_media) else ()
@@ -128,27 +128,30 @@ def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:
     return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
 
 
-def _by_rank(history: History[M], pieces: Sequence[int]) -> Iterator[int]:
-    """Yield the first request, then all from the newest on."""
-    first = next((index for index in pieces if _is_of_user(history, index)), None)
-    if first is not None:
-        yield first
-        yield from (index for index in reversed(pieces) if index != first)
+def read_user_words(history: History[M], end: int) -> Mapping[int, UserWords]:
+    """Return what the user says in each piece of his before piece `end`, in their order; there may be later ones too.
+
+    Each piece is read once.
+    """
+    first, known = history.log.user_words
+    if first < end:
+        new = {index: _read_words(history, index) for index in history.pieces_of_user(end, first)}
+        first, known = history.log.user_words = end, {**known, **new}
+    return known
 
 
-def _is_of_user(history: History[M], index: int) -> bool:
-    """Return whether a message is a request in the user's own words that can be understood alone."""
+def _read_words(history: History[M], index: int) -> UserWords:
     message = history.piece(index).message
+    words = Facts.read_words(lambda at: history.piece(at).message, index)
     if is_summary_message(message) or parse_summary(message.text) is not None:
-        return False
-    if not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
-        return False
+        return words
+    if words.questions or not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
+        return words
 
     # In a stored view the answer before a message is gone: a short one may be a reply.
     is_behind_summary = index in _find_row(history) and not _is_known_older(history, index)
-    return not Facts.find_questions(
-        lambda at: _QUESTION if is_behind_summary and at < index else history.piece(at).message, index
-    )
+    may_answer = is_behind_summary and Facts.read_words(lambda at: message if at == index else _QUESTION, index).questions
+    return words._replace(stands_alone=not may_answer)
 
 
 def _find_row(history: History[M]) -> range:
