@@ -148,6 +148,7 @@ class Log(Generic[M]):
         chain: By number of runs, the digest of the chain after them; not all are cached.
         user_words: The pieces that were read for the user's words, and those words by piece.
         pinned: The pieces that were searched for the host's pins, and by digest of a pin the pieces with that content.
+        staying: The pins of the newest record, its cut, and the pieces before that which stay by these pins.
         failures: The run before which the failures of calls were folded, and the result; None before the first time.
         origin: The start of the chain if one of our summaries is at the head of the list, or None.
         summary_piece: The piece at the head of the list with a summary of ours, also of one without a record here; or None.
@@ -176,6 +177,7 @@ class Log(Generic[M]):
 
         self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
         self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
+        self.staying: tuple[tuple[object, ...], int, tuple[int, ...]] = (), 0, ()
         self.summary_piece: int | None = None
         self.checked_until = 0
 
