@@ -17,6 +17,8 @@ END: Final = r"[\s\"]"
 """A sign at which a word surely ends."""
 _SUMMARY: Final = "[Conversation summary]"
 """The beginning of every summary."""
+_LEFT_OUT: Final = "[Left out, the request was too large with it: "
+"""The beginning of a line in place of an image: it is no one's words."""
 _CARRIED: Final = re.compile(r"\n\n<carried .*?\n</carried>", re.DOTALL)
 """A text that comes back behind a summary: it is no one's words."""
 _NUMBER: Final = re.compile(r"\A#\d+ ")
@@ -94,6 +96,8 @@ def _texts(messages: Sequence[Message]) -> str:
     for message in messages:
         for part in message.parts:
             match part:
+                case Text(text=text) if text.startswith(_LEFT_OUT):
+                    continue
                 case Text(text=text) | ToolResult(text=text) | ToolCall(arguments=text) | Opaque(content=text):
                     found.append(text)
                 case _:

@@ -5,7 +5,7 @@ A rehearsal decides nothing itself: a `Choose` selects the next action of `act`,
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from compaction_hooks import (
@@ -98,7 +98,7 @@ class Rehearsal:
         self._sizes: dict[int, tuple[ChatMessage, int]] = {}
         self._is_counted = False
         self._writer = Writer(lambda _: 0)
-        self._workers = [self._start() for _ in range(WORKERS)]
+        self._workers = [self._start(number) for number in range(WORKERS)]
         self.branches = [self._branch([], "main")]
         self.now = self.branches[0]
 
@@ -288,7 +288,7 @@ class Rehearsal:
         self._restart(lambda messages: written([piece for message in messages for piece in old.format.read(message)]))
 
     def _restart(self, load: Callable[[list[ChatMessage]], list[ChatMessage]]) -> None:
-        self._workers = [self._start() for _ in range(WORKERS)]
+        self._workers = [self._start(number) for number in range(WORKERS)]
         self._is_counted = self._is_counted and self.count_ratio != 1.0
         for branch in self.branches:
             old = branch.session
@@ -352,10 +352,12 @@ class Rehearsal:
         number = len(self.asked.answered)
         return f"## Goal\n- summary number {number} of {len(request.messages)} messages"
 
-    def _start(self) -> CompactionController[ChatMessage]:
+    def _start(self, number: int) -> CompactionController[ChatMessage]:
+        """Start a worker; those after the first keep fewer older messages, and show what a record names all the same."""
+        settings = replace(self.settings, keep_user_tokens=300) if number else self.settings
         return CompactionController(
             context_window=self.window,
-            settings=self.settings,
+            settings=settings,
             store=self.store,
             format=self.dialect.format,
             summarizer=self.asked,

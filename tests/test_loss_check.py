@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from compaction_hooks import CompactionSettings
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import LossFigures, loss_of
 from compaction_hooks.testing import BrokenPromise
@@ -42,7 +43,8 @@ def test_figures_that_differ_from_the_texts_are_reported(lie: str, monkeypatch: 
         return LIES[lie](loss_of(*given, **options))
 
     monkeypatch.setattr("tests.checked_session.loss_of", count)
-    session = controller(200_000, summarizer=Scripted("- facts")).session("thread")
+    settings = CompactionSettings(keep_user_tokens=0)
+    session = controller(200_000, summarizer=Scripted("- facts"), settings=settings).session("thread")
     checked: CheckedSession[Chat] = CheckedSession(session, OpenAIChatFormat())
     with pytest.raises(BrokenPromise) as caught:
         checked.compact(MESSAGES, keep_recent_tokens=600)

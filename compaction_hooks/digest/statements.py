@@ -22,6 +22,8 @@ SENTENCE_CHARS = 300
 """The most characters of a sentence in an item."""
 OLD_REQUEST_CHARS = 400
 """The most characters of a request that is neither the first nor the newest; 90 % of 3,037 recorded ones are not longer."""
+ENDS_SHARE = 0.7
+"""The part of the room of all requests that the first and the newest may take, if there are others."""
 CUT_RATIO, CUTS = 0.9, 3
 """The part of the room that a cut request takes: its marker has the rest; and the tries, since its ends may be denser than all."""
 OPENING_CHARS = 90
@@ -89,7 +91,7 @@ def _beginning(request: str) -> str:
 def request_items(texts: Sequence[str], max_tokens: int, size: Size, *, is_present: bool = False) -> list[Item]:
     """Return an item for each request that fits, the best first: the newest, the first, then the newest others.
 
-    The newest and the first are cut in their middle, to half of the room each or to what the other leaves; others to their start.
+    The newest and the first are cut in their middle, to half of a share each or to what the other leaves; others to their start.
 
     Args:
         max_tokens: The room of all of them, with a heading.
@@ -99,8 +101,9 @@ def request_items(texts: Sequence[str], max_tokens: int, size: Size, *, is_prese
     newest = len(texts) - 1
     ends = dict.fromkeys((newest, 0) if texts else ())
     room = max_tokens - HEADING_TOKENS * len(ends)
+    for_ends = room if len(texts) == len(ends) else int(room * ENDS_SHARE)
     sizes = {at: size(texts[at]) + LINE_TOKENS for at in ends}
-    limits = {at: max(room // len(ends), room - sum(sizes.values()) + sizes[at]) - LINE_TOKENS for at in ends}
+    limits = {at: max(for_ends // len(ends), for_ends - sum(sizes.values()) + sizes[at]) - LINE_TOKENS for at in ends}
 
     items: list[Item] = []
     for at in (*ends, *range(newest - 1, 0, -1)):

@@ -14,6 +14,7 @@ from compaction_hooks.history import History, HistoryReader
 from compaction_hooks.history.history import OwnTexts
 from compaction_hooks.messages import M, MessageFormat, as_format
 from compaction_hooks.recall.parts import is_own_text
+from compaction_hooks.tokens.estimator import is_left_out
 from compaction_hooks.view.parts import list_parts
 from compaction_hooks.view.record import CompactionRecord
 from compaction_hooks.view.texts import SUMMARY_MARKER
@@ -88,7 +89,11 @@ def loss_of(
         "file": dict.fromkeys((*record.modified_files, *record.read_files) if record.rendered else ()),
     }
 
-    shown = facts(view.messages(history))
+    # A line in place of an image is no one's words, and would divide the user's.
+    shown = facts(
+        replace(each, parts=tuple([part for part in each.parts if not is_left_out(part)]))
+        for each in view.messages(history)
+    )
     is_shown, special = shown.make_test(), shown.make_tests()
     is_own = _find_own(history, hidden, users)
 

@@ -1,8 +1,9 @@
-"""The steps just before the recent messages: some stay in the room that the target leaves empty, up to the size of a summary.
+"""The steps just before the recent messages: some stay in room that the user's words leave of the target, up to a summary's size.
 
 1. Only at a threshold: after an overflow, and by hand, a smaller view is wanted than the target.
 2. A step that does not fit whole stays with its long results and arguments shortened, as far as its tools' rules allow that.
-3. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
+3. They do not begin with an answer without its question.
+4. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal, list_whole
-from compaction_hooks.strategies.reduce_parts import MARKER_TOKENS, choose_shortened
+from compaction_hooks.strategies.reduce_parts import SHORTENING_SLACK, choose_shortened
 from compaction_hooks.view.parts import Reducible, Reduction, by_name
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -54,7 +55,7 @@ def extend(
             continue
 
         parts = [part for part in list_whole(snapshot, first) if part.run < border.run]
-        made = choose_shortened(parts, excess_tokens=tokens - room, rules=goal.tool_rules)
+        made = choose_shortened(parts, excess_tokens=tokens - int(room * (1 - SHORTENING_SLACK)), rules=goal.tool_rules)
         shortened = tokens - _saved(parts, made)
         if border.tokens + LEAST_TOKENS <= shortened <= room:
             border = Border(first, tuple(made), shortened)
@@ -66,4 +67,4 @@ def _saved(parts: Iterable[Reducible], reductions: Iterable[Reduction]) -> int:
     """Return about the tokens that reductions save."""
     made = by_name(reductions)
     shown = [(part, len(made[part.name].apply(part.text))) for part in parts if part.name in made]
-    return sum(int(part.tokens * (1 - chars / part.shown_chars)) - MARKER_TOKENS for part, chars in shown)
+    return sum(int(part.tokens * (1 - chars / part.shown_chars)) for part, chars in shown)

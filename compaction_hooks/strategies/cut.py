@@ -13,7 +13,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.border import extend
 from compaction_hooks.strategies.candidate import Goal, list_whole
 from compaction_hooks.strategies.requests import SHORTENED_RATIO, ShortRequests, shorten_requests
-from compaction_hooks.strategies.user_messages import reserve_for_older
+from compaction_hooks.strategies.user_messages import RESERVED_RATIO, size_older
 from compaction_hooks.tokens.budget import MINIMUM_GROWTH_RATIO, SUMMARY_LARGE_STEP_RATIO
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.snapshot import Snapshot
@@ -139,7 +139,7 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
     last = next((run for run in reversed(runs) if _may_begin(history, run)), None) if older else None
     unfit = bisect_left(range(len(older)), True, key=lambda n: last is not None and stays(last, older[n:]) <= most)
     others, whole = older[:unfit], older[unfit:]
-    words = reserve_for_older(snapshot, goal, room)
+    words, most_words = size_older(snapshot, goal, room), int(room * RESERVED_RATIO)
     reserve = max(min(sum(history.piece(piece).tokens for piece in others), int(room * SHORTENED_RATIO)), 0)
 
     run = find_cut(
@@ -147,7 +147,7 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
         after=snapshot.covered_runs,
         keep_tokens=keep_tokens,
         size=kept,
-        fits=lambda run: stays(run, whole) <= room - reserve - words(run),
+        fits=lambda run: stays(run, whole) <= room - reserve - min(words(run), most_words),
     )
     if run is None:
         return None
@@ -156,7 +156,8 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
     reductions: Sequence[Reduction] = ()
     left = min(room - reserve - words(run) - tokens, keep_tokens + most_border - kept(history.run_start(run)))
     if goal.reason == "threshold" and left > 0:
-        earlier = (each for each in range(run - 1, runs.start - 1, -1) if _may_begin(history, each))
+        before = range(run - 1, runs.start - 1, -1)
+        earlier = (each for each in before if _may_begin(history, each) and not history.starts_turn(each - 1))
         run, reductions, more = extend(snapshot, goal, run, earlier, lambda run: stays(run, whole), left)
         tokens += more
     start = history.run_start(run)

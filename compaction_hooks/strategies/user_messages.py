@@ -106,18 +106,18 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
     return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens)
 
 
-def reserve_for_older(snapshot: Snapshot[M], goal: Goal[M], room: int) -> Callable[[int], int]:
-    """Return a function that tells the tokens to keep free for them if messages are kept from a run on, before calibration.
+def size_older(snapshot: Snapshot[M], goal: Goal[M], room: int) -> Callable[[int], int]:
+    """Return a function that tells the most tokens they may take if messages are kept from a run on, before calibration.
 
     Args:
         room: The tokens of all that stays next to the largest summary, before calibration.
     """
     history = snapshot.history
-    most = min(_find_budget(snapshot, goal, int(room * RESERVED_RATIO)), int(room * RESERVED_RATIO))
-    pieces = [*history.pieces_of_user(history.piece_count)] if most > 0 else []
+    most = _find_budget(snapshot, goal, room)
+    pieces = history.pieces_of_user(history.piece_count) if most > 0 else []
     longest = int(most * LONGEST_RATIO)
     sizes = [0, *accumulate(min(history.piece(index).tokens, longest) for index in pieces)]
-    return lambda run: min(sizes[bisect_left(pieces, history.run_start(run))], most)
+    return lambda run: max(min(sizes[bisect_left(pieces, history.run_start(run))], most), 0)
 
 
 def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:

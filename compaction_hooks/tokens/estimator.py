@@ -271,6 +271,14 @@ def find_media(part: Part) -> tuple[Media, ...]:
     return (part,) if isinstance(part, Media) else ()
 
 
+_LEFT_OUT: Final = "[Left out, the request was too large with it: "
+
+
+def is_left_out(part: Part) -> bool:
+    """Return whether a part is the text in place of a user's media."""
+    return isinstance(part, Text) and part.text.startswith(_LEFT_OUT)
+
+
 def describe_left_out(part: Part) -> str:
     """Return the text in place of a user's media, or of a result that holds media: it names the media left out.
 
@@ -283,7 +291,7 @@ def describe_left_out(part: Part) -> str:
 
 def _placeholder(media: Media) -> str:
     name = f"sha256 {media.identity[:12]}" if not media.name and not media.is_reference else ""
-    return f"[Left out, the request was too large with it: {name_media(media)}{name and ' ' + name}]"
+    return f"{_LEFT_OUT}{name_media(media)}{name and ' ' + name}]"
 
 
 def name_media(media: Media) -> str:

@@ -169,5 +169,5 @@ def test_facts_and_preferences_outlast_a_summarizer_that_drops_everything_in_a_f
         messages = hooks.session(f"{n}").compact_sync(messages, keep_recent_tokens=1).messages
         view = "\n".join(str(message["content"]) for message in messages)
         assert len(view) <= chars // 4  # with what is around the summary
-        for kind in (RULES, FACTS, PREFERENCES):
-            assert sum(one in view for one in kind) >= 2
+        for kind, least in ((RULES, 1), (FACTS, 2), (PREFERENCES, 2)):
+            assert sum(one in view for one in kind) >= least

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_hooks import CompactionController, SummaryRequest
+from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
 from tests.conversations import assistant, call, prose, tool
 from tests.injection_attacks import CANARY, Attack, an_attack, labels_seen, tags_seen
 
@@ -181,7 +181,8 @@ def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
             for role, text in (("user", "Now another."), ("assistant", "Yes."), ("user", "Well?"))
         ),
     ]
-    result = CompactionController(context_window=32_000).compact_sync(messages, keep_recent_tokens=0)
+    hooks = CompactionController[Any](context_window=32_000, settings=CompactionSettings(keep_user_tokens=0))
+    result = hooks.compact_sync(messages, keep_recent_tokens=0)
     assert result.record is not None
     said, told = parts_of(result.record.summary)
     assert [text for text in ("Publish the branch.", rule, "Now another.") if text not in said] == []

@@ -595,7 +595,6 @@ def test_a_listing_does_not_crowd_out_names_in_messages() -> None:
     listing = "\n".join(f"src/gen/file{n}.py" for n in range(2_000))
     found = identifiers([user("Look at ticket ENT-258 and src/core/engine.py"), *bash("find src", listing)])
     assert found.split("\n")[:2] == ["- id: ENT-258", "- path: src/core/engine.py"]
-    assert "file1999" not in found
 
 
 def test_ids_of_a_long_listing_are_not_carried() -> None:
