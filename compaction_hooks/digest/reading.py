@@ -16,7 +16,6 @@ from compaction_hooks.digest.outline import (
     Size,
     as_data,
     first_fitting,
-    headed_sections,
     items_under,
     newest_fitting,
     parse,
@@ -192,7 +191,7 @@ class Facts:
 
         others = [
             *reversed(self.constraints),
-            *step_items(earlier, self.calls[-most_steps:], self.kept_calls, max_tokens * STEPS_SHARE),
+            *step_items(earlier, self.calls[-most_steps:], max_tokens * STEPS_SHARE),
             *self.tasks,
             *items_under(self.told, Section.BLOCKED),
             *(() if self.is_chat else said_items(self._said, items_under(self.told, Section.STATE), max_tokens)),
@@ -225,17 +224,15 @@ class Facts:
         ]
         return neutralize(render([*map(as_data, items)]))
 
-    @property
-    def has_our_headings(self) -> bool:
-        """Whether the previous summary has headings of ours, other than that of notes."""
-        return bool(headed_sections(self.previous_summary or "") - {Section.NOTES})
-
     # -- a conversation, piece by piece
 
     @property
     def earlier_words(self) -> UserWords:
-        """The user's constraints of which only the previous summary tells, if the list lacks older messages."""
-        return UserWords(tuple(item.text for item in items_under(self.earlier, Section.CONSTRAINTS)), ())
+        """The user's constraints and media of which only the previous summary tells, if the list lacks older messages."""
+        limits = [item.text for item in items_under(self.earlier, Section.CONSTRAINTS)]
+        return UserWords(
+            tuple(limits), tuple([item.text for item in self.earlier if item.text.startswith(MEDIA_LEFT_OUT)])
+        )
 
     @staticmethod
     def read_words(message_at: Callable[[int], Message], at: int) -> UserWords:

@@ -63,26 +63,18 @@ _NUMBERED = re.compile(r"^ *(\d{1,7})(?:\t|→|: |\| ?)", re.MULTILINE)
 _LEADING_CD = re.compile(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 
 
-def step_items(
-    earlier: Sequence[Item], calls: Sequence[CallMade], later: Iterable[CallMade], max_tokens: float
-) -> list[Item]:
+def step_items(earlier: Sequence[Item], calls: Sequence[CallMade], max_tokens: float) -> list[Item]:
     """Return an item for each step, the newest first; each line once.
 
     Args:
         earlier: Those of an earlier summary.
-        later: Calls that are still shown: their lines are not repeated.
         max_tokens: The room of all lines: few steps tell more of their results.
     """
     spare = CHARS_PER_TOKEN * max_tokens / (len(calls) + len(earlier) or 1) - COMMAND_CHARS
     chars = int(min(max(spare, OUTCOME_CHARS), MOST_OUTCOME_CHARS))
-    told = {*_read_steps(later, chars)}
-    items: list[Item] = []
     lines = [*(item.text for item in earlier), *_read_steps(calls, chars)]
-    for place in reversed(range(len(lines))):
-        if lines[place] not in told:
-            items.append(Item(Section.DONE, lines[place], place=place))
-        told.add(lines[place])
-    return items
+    newest = {line: place for place, line in enumerate(lines)}
+    return [Item(Section.DONE, line, place=place) for line, place in sorted(newest.items(), key=lambda step: -step[1])]
 
 
 def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:

@@ -160,7 +160,7 @@ class Summarized(Value):
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
         error: The failure of the summarizer after its first part, so that the messages behind are summarized by rule; or None.
         is_by_rule: Whether all of it, or its last part, was chosen by code.
-        has_our_headings: Whether it was asked for with our headings, or has some of them.
+        asks_for_headings: Whether it was asked for with our headings.
         has_form: Whether it was asked for in a form that the host gave.
         is_placeholder: Whether it only shows the size that the summary may have.
     """
@@ -172,7 +172,7 @@ class Summarized(Value):
     fallback_reason: str = ""
     error: BaseException | None = None
     is_by_rule: bool = False
-    has_our_headings: bool = False
+    asks_for_headings: bool = False
     has_form: bool = False
     is_placeholder: bool = False
 
