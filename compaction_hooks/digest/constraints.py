@@ -95,8 +95,8 @@ def has_cue(sentence: str) -> bool:
     >>> has_cue("You must not restart it."), has_cue("Restart it."), has_cue("It can't restart.")
     (True, False, False)
     """
-    told = _TALE.sub("", sentence.lower().replace("’", "'"))
-    return _CUE.search(told) is not None
+    told = sentence.lower().replace("’", "'")
+    return _CUE.search(told) is not None and _CUE.search(_TALE.sub("", told)) is not None
 
 
 def without_document(text: str) -> str:

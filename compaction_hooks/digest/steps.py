@@ -88,31 +88,30 @@ def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
 def _tell(made: CallMade, outcome_chars: int) -> str:
     """Return a call and its outcome in a few words."""
     name = re.sub(r"[\s()]+", "_", one_line(made.call.name, NAME_CHARS)) or "tool"
-    text = made.result.text if made.result else ""
+    text, is_edit = made.result.text if made.result else "", _writes(made.arguments)
 
     if words := words_of_refusal(text):
         outcome = f"FAILED: its result says: {one_line(words, REFUSAL_CHARS)}"
     elif made.has_failed:
         outcome = f"FAILED: {_first_error(text) or _beginning(text, outcome_chars)}"
-    elif _writes(made.arguments):
+    elif is_edit:
         outcome = _changed_lines(text) + _first_change(made.arguments)
     elif made.command is not None:
         outcome = _first_error(text) or _beginning(text, outcome_chars)
     else:
         outcome = _beginning(text, outcome_chars)
 
-    ends = (f"{name}({_describe(made)})", outcome) if made.result else (f"{name}({_describe(made)})",)
-    return " -> ".join(map(_make_safe, filter(None, ends)))
+    call = f"{name}({_describe(made, is_edit=is_edit)})"
+    return neutralize(defuse(f"{call} -> {outcome}" if made.result and outcome else call))
 
 
-def _describe(made: CallMade) -> str:
+def _describe(made: CallMade, *, is_edit: bool) -> str:
     """Return a command on one line, or arguments as `key=value`: long ones shortened, written texts left out."""
     if made.command is not None:
         line, _ = split_heredocs(made.command)
         return one_line(_LEADING_CD.sub("", line[:SCAN_CHARS]), COMMAND_CHARS)
 
     texts: list[str] = []
-    is_edit = _writes(made.arguments)
     for key, value in made.arguments.items():
         if isinstance(value, str) and plain_key(key) in PATH_KEYS:
             texts.append("/".join(value.rstrip("/").split("/")[-PATH_NAMES:]))
@@ -195,8 +194,3 @@ def _first_error(text: str) -> str:
 
 def _bare(line: str) -> str:
     return " ".join(_WRAPPER.sub(" ", line).split())
-
-
-def _make_safe(text: str) -> str:
-    """Return a tool's text in a form that cannot be taken for a tag."""
-    return neutralize(defuse(text))
