@@ -192,7 +192,7 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     ranked = facts.rank_items(room.allowance, room.size)
     asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
     asked = [item for item in asked if item.text not in repair.text]
-    lacking = {section: [*map(as_data, ranked[section])] for section in sections - {*REQUESTS}}
+    lacking = {section: ranked[section] for section in sections - {*REQUESTS}}
     lacking |= {Section.ASKED: asked} if sections & {*REQUESTS} else {}
     repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, room.tags + repair.text))
 
@@ -201,7 +201,7 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     most = identifier_tokens
     if most is None:
         most = room.allowance if facts.is_chat else int(room.allowance * NAMES_SHARE)
-    names = [item for item in map(as_data, ranked[listed]) if item.text not in room.tags + repair.text]
+    names = [item for item in ranked[listed] if item.text not in room.tags + repair.text]
     repair.add(lambda tokens: first_fitting(names, min(tokens, most), room.size))
 
 

@@ -23,7 +23,7 @@ from compaction_hooks.digest.statements import (
     is_small_talk,
     spoken_sentences,
 )
-from compaction_hooks.digest.text import quote, whole_parts, without_code, without_pasted
+from compaction_hooks.digest.text import quote, without_code, without_pasted
 
 PAGE_CHARS = 1_500
 """The least characters of a message that may hold a pasted page."""
@@ -80,8 +80,8 @@ def constraint_items(texts: Iterable[str], earlier: Iterable[str] = ()) -> list[
 
 def limiting_sentences(request: str) -> list[str]:
     """Return the sentences of a request that limit or prefer something."""
-    parts = (without_pasted(without_document(without_code(part))) for part in whole_parts(request))
-    return [sentence for part in parts for sentence in spoken_sentences(part) if _is_constraint(sentence)]
+    own = without_pasted(without_document(without_code(request)))
+    return [sentence for sentence in spoken_sentences(own) if _is_constraint(sentence)]
 
 
 def _is_constraint(sentence: str) -> bool:

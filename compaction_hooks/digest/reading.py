@@ -152,15 +152,19 @@ class Facts:
     @cached_property
     def asked(self) -> Sequence[str]:
         """The user's requests, word for word, oldest first, without those that stay."""
-        earlier = [item.text for item in items_under(self.told, *self._requests_under)]
-        return [text for text in request_texts(self.readable, earlier) if text not in self._shown]
+        return [text for text in request_texts(self.readable, self._asked_before) if text not in self._shown]
+
+    @cached_property
+    def _asked_before(self) -> Sequence[str]:
+        """The requests that the previous summary has."""
+        return [item.text for item in items_under(self.told, *self._requests_under)]
 
     @cached_property
     def constraints(self) -> Sequence[Item]:
         """The user's constraints, oldest first, without those of the previous summary that stay."""
         earlier = items_under(self.told, Section.CONSTRAINTS)
         limits = [item.text for item in earlier if not any(item.text in text for text in self._shown)]
-        return constraint_items(self.asked, limits)
+        return constraint_items((text for text in self.asked if text not in self._asked_before), limits)
 
     @cached_property
     def names(self) -> Sequence[Item]:
@@ -202,7 +206,7 @@ class Facts:
         room = int(max_tokens * REQUESTS_SHARE) + spare
         # The newest is the user's present request if no kept message has one.
         items = [*request_items(texts, room, size, is_present=not self._shown), *others, *self.names]
-        return {section: items_under(items, section) for section in Section}
+        return {section: [as_data(item) for item in items if item.section is section] for section in Section}
 
     # -- the words of a model
 

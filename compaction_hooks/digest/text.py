@@ -133,17 +133,6 @@ def cut_middle(text: str, max_chars: int) -> str:
     return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
 
 
-def whole_parts(text: str) -> list[str]:
-    """Return the parts of a bounded text without the sentences that the cut went through; other texts come back whole."""
-    if text.endswith(CUT_OFF):
-        return ["\n".join(sentences(text.removesuffix(CUT_OFF))[:-1])]
-    marker = _LEFT_OUT.search(text)
-    if not marker:
-        return [text]
-    head, tail = sentences(text[: marker.start()]), sentences(text[marker.end() :])
-    return ["\n".join(head[:-1]), "\n".join(tail[1:])]
-
-
 def defuse(text: str) -> str:
     """Return a tool's text in a form that opens and closes no tags.
 
