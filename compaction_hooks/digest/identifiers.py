@@ -133,11 +133,11 @@ def find_words(text: str) -> set[str]:
 
 
 def _split(text: str) -> set[bytes]:
-    """Return the parts of a text without gaps, each once."""
+    """Return the parts of a text without gaps, each once, but for plain words: they are most, and no names."""
     data = text.encode("utf-8", "replace")
     if b"\\" in data:  # the letters of JSON's escapes are no part of the next word
         data = data.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
-    return {*data.translate(_GAP_BYTES).split()}
+    return {run for run in {*data.translate(_GAP_BYTES).split()} if not (run.isalpha() and run[1:].islower())}
 
 
 def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
