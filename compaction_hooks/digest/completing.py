@@ -20,7 +20,7 @@ from compaction_hooks.digest.outline import (
     newest_fitting,
     render,
 )
-from compaction_hooks.digest.reading import MEDIA_LEFT_OUT, Facts
+from compaction_hooks.digest.reading import Facts
 from compaction_hooks.digest.writing import NAMES_SHARE, choose, write
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, SMALL_SUMMARY_TOKENS
@@ -51,7 +51,7 @@ class WrittenSummary(Protocol):
 
     Attributes:
         is_by_rule: Whether code chose it.
-        has_our_headings: Whether it was asked for with our headings, or has some of them.
+        asks_for_headings: Whether it was asked for with our headings.
         has_form: Whether the host gave the form.
     """
 
@@ -60,7 +60,7 @@ class WrittenSummary(Protocol):
     @property
     def is_by_rule(self) -> bool: ...
     @property
-    def has_our_headings(self) -> bool: ...
+    def asks_for_headings(self) -> bool: ...
     @property
     def has_form(self) -> bool: ...
 
@@ -118,7 +118,8 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     """
     text, words = written.text, room.find_words()
     constraints = [*dict.fromkeys(limit for spoken in words for limit in spoken.constraints)]
-    media = _lacking(text, _left_out(facts, words), Section.USER_FACTS)
+    lines = [*dict.fromkeys(line for spoken in words for line in spoken.media)]
+    media = _lacking(text, lines[-MOST_MEDIA:], Section.USER_FACTS)
     if written.is_by_rule and not media and not _lacking(text, constraints, Section.CONSTRAINTS):
         return text
 
@@ -136,18 +137,11 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     return repair.text
 
 
-def _left_out(facts: Facts, words: Iterable[UserWords]) -> list[str]:
-    """Return a line for each of the user's images and documents, oldest first."""
-    earlier = (item.text for item in facts.earlier if item.text.startswith(MEDIA_LEFT_OUT))
-    lines = dict.fromkeys((*earlier, *(line for spoken in words for line in spoken.media)))
-    return [*lines][-MOST_MEDIA:]
-
-
 def _lacking(text: str, quotes: Iterable[str], section: Section) -> list[Item]:
     """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    items = [Item(section=section, text=words) for words in quotes if "<" in words or words not in plain]
-    return [item for item in items if as_data(item).text not in plain]
+    items = [Item(section, words) for words in quotes if "<" in words or words not in plain]
+    return [item for item in items if "<" not in item.text or as_data(item).text not in plain]
 
 
 def _add_constraints(repair: _Repair, constraints: Sequence[str], *, has_recall: bool) -> None:
@@ -173,9 +167,8 @@ def _add_constraints(repair: _Repair, constraints: Sequence[str], *, has_recall:
         repair.add(lambda _: [line])
 
 
-def _choose_sections(text: str, identifier_tokens: int | None) -> Set[Section]:
-    """Return the sections to fill in a text with our headings."""
-    headed = headed_sections(text)
+def _choose_sections(headed: Set[Section], identifier_tokens: int | None) -> Set[Section]:
+    """Return the sections to fill in a text that has these headings."""
     sections = OUR_SECTIONS - headed
     if identifier_tokens is None:
         sections |= FILLED
@@ -190,16 +183,16 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     A text without our headings gets only these. In a conversation without tools, the user's facts take their place.
     """
     sections: Set[Section] = set()
-    identifier_tokens = room.identifier_tokens
-    if written.has_our_headings:
-        sections = _choose_sections(written.text, identifier_tokens)
+    identifier_tokens, headed = room.identifier_tokens, headed_sections(written.text)
+    if written.asks_for_headings or (headed - {Section.NOTES} and not written.has_form):
+        sections = _choose_sections(headed, identifier_tokens)
     elif identifier_tokens is None:
         identifier_tokens = IDENTIFIER_TOKENS
 
     ranked = facts.rank_items(room.allowance, room.size)
     asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
     asked = [item for item in asked if item.text not in repair.text]
-    lacking = {section: [*map(as_data, ranked[section])] for section in sections - {*REQUESTS}}
+    lacking = {section: ranked[section] for section in sections - {*REQUESTS}}
     lacking |= {Section.ASKED: asked} if sections & {*REQUESTS} else {}
     repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, room.tags + repair.text))
 
@@ -208,7 +201,7 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     most = identifier_tokens
     if most is None:
         most = room.allowance if facts.is_chat else int(room.allowance * NAMES_SHARE)
-    names = [item for item in map(as_data, ranked[listed]) if item.text not in room.tags + repair.text]
+    names = [item for item in ranked[listed] if item.text not in room.tags + repair.text]
     repair.add(lambda tokens: first_fitting(names, min(tokens, most), room.size))
 
 

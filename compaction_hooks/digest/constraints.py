@@ -11,7 +11,7 @@ costs the room of others for good: the words are few.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from compaction_hooks.digest.outline import Item, Section
@@ -23,7 +23,7 @@ from compaction_hooks.digest.statements import (
     is_small_talk,
     spoken_sentences,
 )
-from compaction_hooks.digest.text import quote, whole_parts, without_code, without_pasted
+from compaction_hooks.digest.text import quote, without_code, without_pasted
 
 PAGE_CHARS = 1_500
 """The least characters of a message that may hold a pasted page."""
@@ -68,25 +68,20 @@ _SPOKEN_TO = re.compile(r"\b(?:your?|du|dein\w*|tu|ton|vous|votre|usted)\b|[你�
 """Words to another person, and the sign of a question."""
 
 
-def constraint_items(
-    texts: Sequence[str], earlier: Sequence[str], find_limits: Callable[[str], Sequence[str]]
-) -> list[Item]:
+def constraint_items(texts: Iterable[str], earlier: Iterable[str] = ()) -> list[Item]:
     """Return the user's sentences that limit or prefer something, those of earlier rounds first.
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
-
-    Args:
-        find_limits: `limiting_sentences`, or what remembers its answers.
     """
-    limits = chain(earlier, *map(find_limits, texts))
+    limits = chain(earlier, *map(limiting_sentences, texts))
     ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
     return [Item(Section.CONSTRAINTS, text, place=at) for at, text in enumerate(ordered)]
 
 
 def limiting_sentences(request: str) -> list[str]:
     """Return the sentences of a request that limit or prefer something."""
-    parts = (without_pasted(without_document(without_code(part))) for part in whole_parts(request))
-    return [sentence for part in parts for sentence in spoken_sentences(part) if _is_constraint(sentence)]
+    own = without_pasted(without_document(without_code(request)))
+    return [sentence for sentence in spoken_sentences(own) if _is_constraint(sentence)]
 
 
 def _is_constraint(sentence: str) -> bool:
@@ -100,8 +95,8 @@ def has_cue(sentence: str) -> bool:
     >>> has_cue("You must not restart it."), has_cue("Restart it."), has_cue("It can't restart.")
     (True, False, False)
     """
-    told = _TALE.sub("", sentence.lower().replace("’", "'"))
-    return _CUE.search(told) is not None
+    told = sentence.lower().replace("’", "'")
+    return _CUE.search(told) is not None and _CUE.search(_TALE.sub("", told)) is not None
 
 
 def without_document(text: str) -> str:

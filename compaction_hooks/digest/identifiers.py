@@ -129,10 +129,15 @@ class Mentions:
 
 def find_words(text: str) -> set[str]:
     """Return the identifier-like words of a text."""
+    return {word for run in _split(text) for word in _read_run(run)}
+
+
+def _split(text: str) -> set[bytes]:
+    """Return the parts of a text without gaps, each once, but for plain words: they are most, and no names."""
     data = text.encode("utf-8", "replace")
     if b"\\" in data:  # the letters of JSON's escapes are no part of the next word
         data = data.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
-    return {word for run in {*data.translate(_GAP_BYTES).split()} for word in _read_run(run)}
+    return {run for run in {*data.translate(_GAP_BYTES).split()} if not (run.isalpha() and run[1:].islower())}
 
 
 def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], earlier: Sequence[Item]) -> Mentions:
@@ -169,6 +174,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
         shown: Messages that stay: what they name is not listed.
     """
     text = "\n".join(both_ends(each, MAX_KEPT_CHARS) for each in texts_of(shown))
+    each_once = b" ".join(_split(text)).decode()  # shorter than the text
     scored: list[tuple[float, bool, str]] = []
 
     for name, weight in mentions.weights.items():
@@ -178,7 +184,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
             scored.append((-rate, name not in mentions.keys, name))
 
     for _, _, name in sorted(scored)[:MAX_ITEMS]:
-        if name in text:
+        if name in (text if _GAP.search(name) else each_once):
             continue
         # The key of a name that does not say itself of what kind it is, or its kind.
         kind, key = kind_of(name), mentions.keys.get(name, "")
@@ -186,7 +192,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
         yield Item(Section.IDENTIFIERS, name, group)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def kind_of(word: str) -> str:
     """Return the kind of identifier that a word is, or an empty text.
 
@@ -231,7 +237,7 @@ def _count_result(text: str, mentions: Mentions, decay: float) -> None:
         mentions.keys.setdefault(value, key)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4_096)
 def _read_run(run: bytes) -> tuple[str, ...]:
     """Return the identifiers in a text without gaps, of which a conversation has most many times.
 

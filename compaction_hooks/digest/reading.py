@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from operator import is_
 
 from compaction_hooks.digest.classes import make_test, make_tests, read_classes
-from compaction_hooks.digest.constraints import constraint_items, limiting_sentences
+from compaction_hooks.digest.constraints import constraint_items
 from compaction_hooks.digest.identifiers import collect_mentions, identifier_items
 from compaction_hooks.digest.outline import (
     Item,
@@ -16,7 +16,6 @@ from compaction_hooks.digest.outline import (
     Size,
     as_data,
     first_fitting,
-    headed_sections,
     items_under,
     newest_fitting,
     parse,
@@ -106,7 +105,6 @@ class Facts:
         requests_under: tuple[Section, ...] = (Section.GOAL, Section.ASKED),
     ) -> None:
         self.messages, self.previous_summary, self.kept = messages, previous_summary, kept
-        self._find_limits = cache(limiting_sentences)
         self._requests_under = requests_under
 
     @cached_property
@@ -154,15 +152,19 @@ class Facts:
     @cached_property
     def asked(self) -> Sequence[str]:
         """The user's requests, word for word, oldest first, without those that stay."""
-        earlier = [item.text for item in items_under(self.told, *self._requests_under)]
-        return [text for text in request_texts(self.readable, earlier) if text not in self._shown]
+        return [text for text in request_texts(self.readable, self._asked_before) if text not in self._shown]
+
+    @cached_property
+    def _asked_before(self) -> Sequence[str]:
+        """The requests that the previous summary has."""
+        return [item.text for item in items_under(self.told, *self._requests_under)]
 
     @cached_property
     def constraints(self) -> Sequence[Item]:
         """The user's constraints, oldest first, without those of the previous summary that stay."""
         earlier = items_under(self.told, Section.CONSTRAINTS)
         limits = [item.text for item in earlier if not any(item.text in text for text in self._shown)]
-        return constraint_items(self.asked, limits, self._find_limits)
+        return constraint_items((text for text in self.asked if text not in self._asked_before), limits)
 
     @cached_property
     def names(self) -> Sequence[Item]:
@@ -193,7 +195,7 @@ class Facts:
 
         others = [
             *reversed(self.constraints),
-            *step_items(earlier, self.calls[-most_steps:], self.kept_calls, max_tokens * STEPS_SHARE),
+            *step_items(earlier, self.calls[-most_steps:], max_tokens * STEPS_SHARE),
             *self.tasks,
             *items_under(self.told, Section.BLOCKED),
             *(() if self.is_chat else said_items(self._said, items_under(self.told, Section.STATE), max_tokens)),
@@ -204,7 +206,7 @@ class Facts:
         room = int(max_tokens * REQUESTS_SHARE) + spare
         # The newest is the user's present request if no kept message has one.
         items = [*request_items(texts, room, size, is_present=not self._shown), *others, *self.names]
-        return {section: items_under(items, section) for section in Section}
+        return {section: [as_data(item) for item in items if item.section is section] for section in Section}
 
     # -- the words of a model
 
@@ -226,28 +228,23 @@ class Facts:
         ]
         return neutralize(render([*map(as_data, items)]))
 
-    @property
-    def has_our_headings(self) -> bool:
-        """Whether the previous summary has headings of ours, other than that of notes."""
-        return bool(headed_sections(self.previous_summary or "") - {Section.NOTES})
-
     # -- a conversation, piece by piece
-
-    @staticmethod
-    def find_questions(message_at: Callable[[int], Message], at: int) -> range:
-        """Return the places of the messages with the questions that a short reply of the user answers; empty if it is none."""
-        found = read_reply(message_at, at)
-        return range(found[0] if found else at, at)
 
     @property
     def earlier_words(self) -> UserWords:
-        """The user's constraints of which only the previous summary tells, if the list lacks older messages."""
-        return UserWords(tuple(item.text for item in items_under(self.earlier, Section.CONSTRAINTS)), ())
+        """The user's constraints and media of which only the previous summary tells, if the list lacks older messages."""
+        limits = [item.text for item in items_under(self.earlier, Section.CONSTRAINTS)]
+        return UserWords(
+            tuple(limits), tuple([item.text for item in self.earlier if item.text.startswith(MEDIA_LEFT_OUT)])
+        )
 
-    def read_words(self, message: Message) -> UserWords:
-        """Return the words that a summary must keep of a message of the user."""
+    @staticmethod
+    def read_words(message_at: Callable[[int], Message], at: int) -> UserWords:
+        """Return the words that a summary must keep of a message of the user, and the places of the questions that it answers."""
+        message, answered = message_at(at), read_reply(message_at, at)
+        limits = _list_limits(request_texts(_read([message])))
         media = (f"{MEDIA_LEFT_OUT}{name_media(part)}]" for part in message.parts if isinstance(part, Media))
-        return UserWords(tuple(self._list_limits(request_texts(_read([message])))), tuple(media))
+        return UserWords(tuple(limits), tuple(media), range(answered[0], at) if answered else range(0))
 
     # -- facts by class
 
@@ -264,7 +261,7 @@ class Facts:
         replies = (read_reply(message_at, at) for at in users)
         return {
             "answer": dict.fromkeys(found[1].text for found in replies if found),
-            "constraint": dict.fromkeys(limit for requests in texts for limit in self._list_limits(requests)),
+            "constraint": dict.fromkeys(limit for requests in texts for limit in _list_limits(requests)),
             "request": dict.fromkeys(text for requests in texts for text in requests),
             **read_classes(self.messages),
         }
@@ -276,9 +273,6 @@ class Facts:
     def make_tests(self) -> Mapping[str, Callable[[str], bool]]:
         """Return tests, by class, for facts that count as kept only in some places."""
         return make_tests(self.messages)
-
-    def _list_limits(self, requests: Sequence[str]) -> list[str]:
-        return [item.text for item in constraint_items(requests, (), self._find_limits)]
 
     @cached_property
     def _replies(self) -> Sequence[Reply]:
@@ -312,6 +306,10 @@ class Facts:
     def _shown(self) -> Sequence[str]:
         """The requests of the user that stay."""
         return request_texts([message for message in self.kept if not is_summary_message(message)])
+
+
+def _list_limits(requests: Sequence[str]) -> list[str]:
+    return [item.text for item in constraint_items(requests)]
 
 
 def _says(messages: Sequence[Message], words: str) -> bool:

@@ -61,13 +61,15 @@ def request_texts(messages: Iterable[Message], earlier: Iterable[str] = ()) -> l
     requests = [*dict.fromkeys(earlier)]  # the summary of a turn's first part may quote the first one again
 
     for message in messages:
+        if message.role != "user":
+            continue
         if is_summary_message(message):
             known = {_beginning(request) for request in requests}
             # Before the last: the first and the last request are never dropped, and these are told by another writer.
             place = max(len(requests) - 1, 1)
             quoted = [item.text for item in _read_foreign(message) if item.section is Section.GOAL]
             requests[place:place] = [text for text in quoted if is_request(text) and _beginning(text) not in known]
-        elif message.role == "user" and is_request(text := strip_harness(message.text)):
+        elif is_request(text := strip_harness(message.text)):
             requests.append(neutralize(text))
 
     return requests

@@ -48,9 +48,9 @@ _NO_STEP = re.compile(
 )
 _ERROR = re.compile(
     r"error|exception|traceback|fail(?:ed|ure|ing)|fatal|panic|denied|not found|no such|cannot|can't|unable|invalid|undefined"
-    r"|unexpected|assert|错误|失败|エラー|오류",
-    re.IGNORECASE,
+    r"|unexpected|assert|错误|失败|エラー|오류"
 )
+"""Words of failures, in lower case."""
 _NAMED_ERROR = re.compile(r"(?:^|\W)(?:[\w.]*(?:Error|Exception)|error|fatal|panic|FAIL(?:ED)?)\b[^()]{0,20}(?::|$)")
 _FRAME = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
 _WRAPPER = re.compile(
@@ -63,26 +63,18 @@ _NUMBERED = re.compile(r"^ *(\d{1,7})(?:\t|→|: |\| ?)", re.MULTILINE)
 _LEADING_CD = re.compile(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 
 
-def step_items(
-    earlier: Sequence[Item], calls: Sequence[CallMade], later: Iterable[CallMade], max_tokens: float
-) -> list[Item]:
+def step_items(earlier: Sequence[Item], calls: Sequence[CallMade], max_tokens: float) -> list[Item]:
     """Return an item for each step, the newest first; each line once.
 
     Args:
         earlier: Those of an earlier summary.
-        later: Calls that are still shown: their lines are not repeated.
         max_tokens: The room of all lines: few steps tell more of their results.
     """
     spare = CHARS_PER_TOKEN * max_tokens / (len(calls) + len(earlier) or 1) - COMMAND_CHARS
     chars = int(min(max(spare, OUTCOME_CHARS), MOST_OUTCOME_CHARS))
-    told = {*_read_steps(later, chars)}
-    items: list[Item] = []
     lines = [*(item.text for item in earlier), *_read_steps(calls, chars)]
-    for place in reversed(range(len(lines))):
-        if lines[place] not in told:
-            items.append(Item(Section.DONE, lines[place], place=place))
-        told.add(lines[place])
-    return items
+    newest = {line: place for place, line in enumerate(lines)}
+    return [Item(Section.DONE, line, place=place) for line, place in sorted(newest.items(), key=lambda step: -step[1])]
 
 
 def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
@@ -96,31 +88,30 @@ def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
 def _tell(made: CallMade, outcome_chars: int) -> str:
     """Return a call and its outcome in a few words."""
     name = re.sub(r"[\s()]+", "_", one_line(made.call.name, NAME_CHARS)) or "tool"
-    text = made.result.text if made.result else ""
+    text, is_edit = made.result.text if made.result else "", _writes(made.arguments)
 
     if words := words_of_refusal(text):
         outcome = f"FAILED: its result says: {one_line(words, REFUSAL_CHARS)}"
     elif made.has_failed:
         outcome = f"FAILED: {_first_error(text) or _beginning(text, outcome_chars)}"
-    elif _writes(made.arguments):
+    elif is_edit:
         outcome = _changed_lines(text) + _first_change(made.arguments)
     elif made.command is not None:
         outcome = _first_error(text) or _beginning(text, outcome_chars)
     else:
         outcome = _beginning(text, outcome_chars)
 
-    ends = (f"{name}({_describe(made)})", outcome) if made.result else (f"{name}({_describe(made)})",)
-    return " -> ".join(map(_make_safe, filter(None, ends)))
+    call = f"{name}({_describe(made, is_edit=is_edit)})"
+    return neutralize(defuse(f"{call} -> {outcome}" if made.result and outcome else call))
 
 
-def _describe(made: CallMade) -> str:
+def _describe(made: CallMade, *, is_edit: bool) -> str:
     """Return a command on one line, or arguments as `key=value`: long ones shortened, written texts left out."""
     if made.command is not None:
         line, _ = split_heredocs(made.command)
         return one_line(_LEADING_CD.sub("", line[:SCAN_CHARS]), COMMAND_CHARS)
 
     texts: list[str] = []
-    is_edit = _writes(made.arguments)
     for key, value in made.arguments.items():
         if isinstance(value, str) and plain_key(key) in PATH_KEYS:
             texts.append("/".join(value.rstrip("/").split("/")[-PATH_NAMES:]))
@@ -193,7 +184,8 @@ def _beginning(text: str, max_chars: int) -> str:
 def _first_error(text: str) -> str:
     """Return the first line that names an error, or speaks of one, as printed; of a traceback with its last file and line."""
     text = remove_noise(both_ends(text, SCAN_CHARS))
-    lines = [line for line in map(_bare, filter(_ERROR.search, text.splitlines())) if not _SAYS_NOTHING.match(line)]
+    told = (line for line in text.splitlines() if _ERROR.search(line.lower()))
+    lines = [line for line in map(_bare, told) if not _SAYS_NOTHING.match(line)]
     line = next(filter(_NAMED_ERROR.search, lines), lines[0] if lines else "")
     frames = _FRAME.findall(text[: text.find(line)]) if line else ()
     where = f" ({frames[-1][0].rpartition('/')[2]}:{frames[-1][1]})" if frames else ""
@@ -202,8 +194,3 @@ def _first_error(text: str) -> str:
 
 def _bare(line: str) -> str:
     return " ".join(_WRAPPER.sub(" ", line).split())
-
-
-def _make_safe(text: str) -> str:
-    """Return a tool's text in a form that cannot be taken for a tag."""
-    return neutralize(defuse(text))

@@ -36,16 +36,14 @@ _CALL_FOR_WORD = re.compile(
     r"(?:sag|sagen sie|teilen sie) mir|bitte (?:bestätig|sag|wähl|entscheid)\w*|gib(?: mir)?(?: bitte)? bescheid|"
     r"(?:dis|dites)-moi|(?:merci de|veuillez|svp) (?:me )?confirm\w*|dime|d[ií]game|por favor,? confirm\w*|av[ií]same)\b|"
     r"\A(?:do you want me to|(?:shall|should|may) (?:i|we))\b[^.,]*\Z|"
-    r"请(?:告诉|告知|确认|选择|回复|决定)|請(?:告訴|告知|確認|選擇|回覆|決定)|(?:教えて|確認して|選んで|お知らせ)ください",
-    re.IGNORECASE,
+    r"请(?:告诉|告知|确认|选择|回复|决定)|請(?:告訴|告知|確認|選擇|回覆|決定)|(?:教えて|確認して|選んで|お知らせ)ください"
 )
-"""Words that ask for an answer in a sentence that is no question by its end."""
+"""Words that ask for an answer in a sentence that is no question by its end, in lower case."""
 _OFFER = re.compile(
     r"\b(?:if you (?:need|have|still|see|experience|run into|encounter|want (?!me\b))|"
-    r"should you (?:need|have)|if (?:there|any)|any questions|anything else|know (?:how (?:it|you|that)|what you think|when you))",
-    re.IGNORECASE,
+    r"should you (?:need|have)|if (?:there|any)|any questions|anything else|know (?:how (?:it|you|that)|what you think|when you))"
 )
-"""Words of a sentence that offers help, for which no answer is waited."""
+"""Words of a sentence that offers help, for which no answer is waited, in lower case."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _PASTED = re.compile(
     r"\s{0,40}(?:[-*] )?(?:"
@@ -135,17 +133,6 @@ def cut_middle(text: str, max_chars: int) -> str:
     return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
 
 
-def whole_parts(text: str) -> list[str]:
-    """Return the parts of a bounded text without the sentences that the cut went through; other texts come back whole."""
-    if text.endswith(CUT_OFF):
-        return ["\n".join(sentences(text.removesuffix(CUT_OFF))[:-1])]
-    marker = _LEFT_OUT.search(text)
-    if not marker:
-        return [text]
-    head, tail = sentences(text[: marker.start()]), sentences(text[marker.end() :])
-    return ["\n".join(head[:-1]), "\n".join(tail[1:])]
-
-
 def defuse(text: str) -> str:
     """Return a tool's text in a form that opens and closes no tags.
 
@@ -180,8 +167,8 @@ def calls_for_reply(sentence: str) -> bool:
     >>> calls_for_reply("Please confirm that I may delete it."), calls_for_reply("Let me know if you need more.")
     (True, False)
     """
-    calls = _CALL_FOR_WORD.search(sentence) is not None and not _OFFER.search(sentence)
-    return calls or is_asking(sentence)
+    low = sentence.lower()
+    return is_asking(sentence) or (_CALL_FOR_WORD.search(low) is not None and not _OFFER.search(low))
 
 
 def has_wide(text: str) -> bool:

@@ -17,7 +17,6 @@ from compaction_hooks.digest.outline import (
     Item,
     Section,
     Size,
-    as_data,
     render,
 )
 from compaction_hooks.digest.reading import CHARS_PER_TOKEN, Facts
@@ -68,7 +67,7 @@ def _write(facts: Facts, max_tokens: int, focus: str, size: Size, spare: int = 0
     ranked = _by_focus(facts.rank_items(max_tokens, size, spare), focus)
     room = float(max_tokens)
     for _ in range(TRIES):
-        text = neutralize(render([*map(as_data, choose(ranked, max_tokens, room, size))]))
+        text = neutralize(render(choose(ranked, max_tokens, room, size)))
         tokens = size(text)
         if tokens <= max_tokens:
             return text

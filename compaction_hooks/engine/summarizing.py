@@ -204,7 +204,7 @@ def _check_answer(
         native,
         summary.fallback_reason,
         is_by_rule=summary.is_by_rule,
-        has_our_headings=asks_for_headings(request) or (request.form is None and facts((), text).has_our_headings),
+        asks_for_headings=asks_for_headings(request),
         has_form=request.form is not None,
     )
 

@@ -57,10 +57,19 @@ class Origin(NamedTuple):
 
 
 class UserWords(NamedTuple):
-    """What a summary must keep of a piece of the user: its constraints, word for word, and lines that name its media."""
+    """What code reads in a piece of the user.
 
-    constraints: tuple[str, ...]
-    media: tuple[str, ...]
+    Attributes:
+        constraints: What a summary must keep of it, word for word.
+        media: Lines that name its media.
+        questions: The pieces with the questions that it answers, if it is a short reply.
+        stands_alone: Whether it is a request in the user's own words that can be understood alone.
+    """
+
+    constraints: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
+    questions: range = range(0)
+    stands_alone: bool = False
 
 
 class OwnTexts(NamedTuple):
@@ -137,8 +146,9 @@ class Log(Generic[M]):
         finders: Pieces that make tools known to the model.
         open_calls: By id, the runs of the tool calls without a result.
         chain: By number of runs, the digest of the chain after them; not all are cached.
-        user_words: The pieces that were read for the user's words, and by piece those words; only of pieces that have some.
+        user_words: The pieces that were read for the user's words, and those words by piece.
         pinned: The pieces that were searched for the host's pins, and by digest of a pin the pieces with that content.
+        staying: The pins of the newest record, its cut, and the pieces before that which stay by these pins.
         failures: The run before which the failures of calls were folded, and the result; None before the first time.
         origin: The start of the chain if one of our summaries is at the head of the list, or None.
         summary_piece: The piece at the head of the list with a summary of ours, also of one without a record here; or None.
@@ -167,6 +177,7 @@ class Log(Generic[M]):
 
         self.user_words: tuple[int, Mapping[int, UserWords]] = 0, {}
         self.pinned: tuple[int, Mapping[str, tuple[int, ...]]] = 0, {}
+        self.staying: tuple[tuple[object, ...], int, tuple[int, ...]] = (), 0, ()
         self.summary_piece: int | None = None
         self.checked_until = 0
 

@@ -17,7 +17,7 @@ from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.carrying import Carrying
 from compaction_hooks.strategies.cut import choose_cut
-from compaction_hooks.strategies.user_messages import OlderMessages, keep_older
+from compaction_hooks.strategies.user_messages import OlderMessages, keep_older, read_user_words
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
 from compaction_hooks.view.record import Pin
@@ -160,7 +160,7 @@ class Summarized(Value):
         fallback_reason: The reason why it is made by rule, if the summarizer gave one; else "".
         error: The failure of the summarizer after its first part, so that the messages behind are summarized by rule; or None.
         is_by_rule: Whether all of it, or its last part, was chosen by code.
-        has_our_headings: Whether it was asked for with our headings, or has some of them.
+        asks_for_headings: Whether it was asked for with our headings.
         has_form: Whether it was asked for in a form that the host gave.
         is_placeholder: Whether it only shows the size that the summary may have.
     """
@@ -172,7 +172,7 @@ class Summarized(Value):
     fallback_reason: str = ""
     error: BaseException | None = None
     is_by_rule: bool = False
-    has_our_headings: bool = False
+    asks_for_headings: bool = False
     has_form: bool = False
     is_placeholder: bool = False
 
@@ -266,7 +266,8 @@ def _add_unpinned(
     # The summary before has the middle of a message that was shortened then.
     known = {*pin_pieces(history, [pin for pin in pins if pin.shown_digest], first)}.intersection(shortened)
     unread = ({*pin_pieces(history, pins, first)} - {*pinned} - known) | covered.keys()
-    asked = {at for i in unread for at in Facts.find_questions(lambda at: history.piece(at).message, i)}
+    words = read_user_words(history, max(unread) + 1)
+    asked = {at for i in unread.intersection(words) for at in words[i].questions}
     return {i: history.piece(i).message for i in sorted(unread | asked)}
 
 

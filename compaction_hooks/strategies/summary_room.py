@@ -11,6 +11,7 @@ from compaction_hooks.messages import M
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import most_gain
 from compaction_hooks.strategies.summary_plan import SummaryFrame, SummaryPlan, find_head_summary
+from compaction_hooks.strategies.user_messages import read_user_words
 from compaction_hooks.view.snapshot import Snapshot
 
 FILLED_RATIO = 0.5
@@ -81,19 +82,12 @@ class SummaryRoom(Generic[M]):
         return most_of_words, min(most, max(filled, message_tokens))
 
     def find_words(self) -> Sequence[UserWords]:
-        """Return the user's words before the cut, oldest first, without those in messages that stay.
-
-        Each piece is read once.
-        """
+        """Return the user's words before the cut, oldest first, without those in messages that stay."""
         snapshot, plan, history = self.snapshot, self.plan, self.snapshot.history
         start = history.run_start(plan.cut)
-        first, known = history.log.user_words
-        new = {i: plan.facts.read_words(history.piece(i).message) for i in history.pieces_of_user(start, first)}
-        known = {**known, **{index: words for index, words in new.items() if any(words)}}
-        history.log.user_words = max(first, start), known
-
         found: list[UserWords] = []
         if history.runs_before_list or snapshot.readable_native is not None or find_head_summary(history) is not None:
             # The list lacks older messages: their words are in the earlier summary, among those of its writer.
             found.append(plan.facts.earlier_words)
-        return found + [words for index, words in known.items() if index < start and index not in plan.pinned]
+        said = read_user_words(history, start)
+        return found + [words for index, words in said.items() if index < start and index not in plan.pinned]

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from compaction_hooks.digest import Facts
 from compaction_hooks.harness import is_request, is_summary_message, strip_harness
 from compaction_hooks.history import History
 from compaction_hooks.history.digests import message_digest
+from compaction_hooks.history.history import UserWords
 from compaction_hooks.messages import M, Message, Text
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.reduce_parts import choose_shortened
@@ -44,6 +45,7 @@ ABOUT_TOKENS = 40
 """Estimate of the sentence about them behind the summary."""
 
 
+_ALONE = UserWords(stands_alone=True)
 _QUESTION = Message(role="assistant", parts=(Text("Shall I go on?"),))
 
 
@@ -81,18 +83,19 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
     most = int(room * LONGEST_RATIO)
     native = snapshot.view.start
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
-    pieces = [index for index in history.pieces_of_user(start, first) if index not in taken] if most > 0 else []
+    said = read_user_words(history, start) if most > 0 else {}
+    pieces = [index for index in said if first <= index < start and said[index].stands_alone and index not in taken]
 
     def fits(size: int) -> bool:
         return size <= room - tokens
 
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
     names = {_name(history, index) for index in taken if history.piece(index).message.role == "user"}
-    for index in _by_rank(history, pieces):
+    for index in (*pieces[:1], *reversed(pieces[1:])):  # the first request, then all from the newest on
         piece = history.piece(index)
         has_media = any(map(find_media, piece.message.parts))
         least = most if piece.tokens * CUT_SHARE > most else piece.tokens
-        if not (has_media or fits(least)) or not _is_of_user(history, index) or _name(history, index) in names:
+        if not (has_media or fits(least)) or _name(history, index) in names:
             continue
 
         made = _shorten(snapshot, index, most)
@@ -118,7 +121,9 @@ def size_older(snapshot: Snapshot[M], goal: Goal[M], room: int) -> Callable[[int
     """
     history = snapshot.history
     most = max(min(room, int(goal.budget.keep_user / snapshot.ratio)), 0)
-    pieces = history.pieces_of_user(min(history.requests, default=0)) if most else []  # the current request stays in any case
+    # The current request stays in any case.
+    end = min((*snapshot.older_requests, history.piece_count if history.request is None else history.request))
+    pieces = history.pieces_of_user(end) if most else []
     longest = int(most * LONGEST_RATIO)
     sizes = [0, *accumulate(min(history.piece(index).tokens, longest) for index in pieces)]
     return lambda run: min(sizes[bisect_left(pieces, history.run_start(run))], most)
@@ -147,27 +152,33 @@ def _find_budget(snapshot: Snapshot[M], goal: Goal[M], free: int) -> int:
     return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
 
 
-def _by_rank(history: History[M], pieces: Sequence[int]) -> Iterator[int]:
-    """Yield the first request, then all from the newest on."""
-    first = next((index for index in pieces if _is_of_user(history, index)), None)
-    if first is not None:
-        yield first
-        yield from (index for index in reversed(pieces) if index != first)
+def read_user_words(history: History[M], end: int) -> Mapping[int, UserWords]:
+    """Return what the user says in each piece of his before piece `end`, in their order; there may be later ones too.
+
+    Each piece is read once.
+    """
+    first, known = history.log.user_words
+    if first < end:
+        new = {index: _read_words(history, index) for index in history.pieces_of_user(end, first)}
+        first, known = history.log.user_words = end, {**known, **new}
+    return known
 
 
-def _is_of_user(history: History[M], index: int) -> bool:
-    """Return whether a message is a request in the user's own words that can be understood alone."""
+def _read_words(history: History[M], index: int) -> UserWords:
     message = history.piece(index).message
+    words = Facts.read_words(lambda at: history.piece(at).message, index)
     if is_summary_message(message) or parse_summary(message.text) is not None:
-        return False
-    if not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
-        return False
+        return words
+    if words.questions or not is_request(strip_harness(message.text)) or len(whole_step(history, index)) > 1:
+        return words
 
     # In a stored view the answer before a message is gone: a short one may be a reply.
     is_behind_summary = index in _find_row(history) and not _is_known_older(history, index)
-    return not Facts.find_questions(
-        lambda at: _QUESTION if is_behind_summary and at < index else history.piece(at).message, index
+    may_answer = (
+        is_behind_summary and Facts.read_words(lambda at: message if at == index else _QUESTION, index).questions
     )
+    alone = words._replace(stands_alone=not may_answer)
+    return _ALONE if alone == _ALONE else alone  # nearly all are: one value takes no memory for each
 
 
 def _find_row(history: History[M]) -> range:

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -105,10 +105,12 @@ def transcript(messages: Sequence[Message], *, max_tokens: int, estimate: Callab
 
 
 def newest(messages: Sequence[Message], *, max_tokens: int, estimate: Callable[[str], int]) -> str:
-    """Return a transcript of at least the newest messages that fit, each cut alike; empty if not even the last one fits."""
+    """Return a transcript of at least half of the newest messages that fit, each cut alike; empty if not even the last one fits."""
     messages = read_xml_calls(messages)
     # What does not fit when it is cut hardest is not tried with the other caps.
-    while messages and _whole(messages, _STEPS[-1:], max_tokens, estimate) is None:
+    cut = (estimate("".join(_block(message, _STEPS[-1]))) for message in reversed(messages))
+    fitting = sum(1 for _ in takewhile(lambda tokens: tokens <= max_tokens, accumulate(cut)))
+    while len(messages) > fitting:
         messages = messages[(len(messages) + 1) // 2 :]
     return "".join(_whole(messages, _STEPS, max_tokens, estimate) or ())
 

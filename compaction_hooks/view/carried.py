@@ -20,6 +20,7 @@ CARRIED_RATIO: Final = 0.15
 """The most that all carried texts take of the target: with the summary, at most a quarter, more than half is left for messages."""
 LEAST_CARRIED_CHARS: Final = 200
 """A text of which less would be left is left out: it has room for a heading and a last line."""
+_OPENING: Final = "<carried "
 _BLOCK: Final = re.compile(
     r"""(?:\n\n)?<carried (name="[^"\n]*"|call='[^\n]{0,99}?')(?: handle="([^"\n]*)")?>\n"""
     r"""((?:(?!\n</carried>|<carried ).)*+)\n</carried>""",
@@ -123,7 +124,7 @@ def host_block(name: str, text: str, max_tokens: int | None) -> Block:
 
 def _parse(rendered: str) -> Iterator[Block]:
     """Yield the texts that come back in the message of a summary; they stay escaped."""
-    for head, handle, text in _BLOCK.findall(rendered):
+    for head, handle, text in _BLOCK.findall(rendered) if _OPENING in rendered else ():
         yield Block(head, text, handle)
 
 
@@ -134,7 +135,7 @@ def find_carried(rendered: str) -> str:
 
 def has_carried(text: str) -> bool:
     """Return whether a text is a message of ours with texts that come back: not one that only quotes their tags."""
-    if "<carried " not in text:
+    if _OPENING not in text:
         return False
     return text.startswith(SUMMARY_MARKER) or not without_carried(text).strip()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from compaction_hooks.history import History
@@ -31,12 +31,22 @@ def covered_pieces(history: History[Any], runs: int) -> int:
     return history.run_start(runs) if runs > history.runs_before_list else 0
 
 
-def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
+def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> Sequence[int]:
     """Return the indexes of the pieces before `cut` that the pins name, in order. Pins whose message is gone are skipped.
 
     The calls and results without which a pinned one cannot be shown stay with it: another format may cut a step into other
-    messages, whose digests no pin names.
+    messages, whose digests no pin names. They are found once: most views of a list have the pins of the one before.
     """
+    pins = tuple(pins)
+    if not pins:
+        return ()
+    known = history.log.staying
+    if known[:2] != (pins, cut):
+        known = history.log.staying = pins, cut, tuple(sorted(_find_pieces(history, pins, cut)))
+    return known[2]
+
+
+def _find_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> set[int]:
     pieces: set[int] = set()
     named: dict[range, dict[str, int]] = {}  # of equal messages the last
     for pin in pins:
@@ -46,7 +56,7 @@ def pin_pieces(history: History[M], pins: Iterable[Pin], cut: int) -> list[int]:
         match = next((named[within][digest] for digest in pin.digests if digest in named[within]), None)
         if match is not None:
             pieces.update(i for i in whole_step(history, match) if i < cut)
-    return sorted(pieces)
+    return pieces
 
 
 def _find_run_pieces(history: History[M], run: int) -> range:

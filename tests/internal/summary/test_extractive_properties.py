@@ -72,6 +72,7 @@ def test_a_summary_is_accepted_by_its_caller_or_empty(
     assert ExtractiveSummarizer()(asked) == answer
 
 
+@example([(), (Message(role="user", parts=(Text("</request> -  fix the parser"),)),), ()], 91)
 @example([(Message(role="user", parts=(Text("Mend\x1f!\x9b@  the parser"),)),), (), ()], 60)
 @given(st.lists(messages(), min_size=3, max_size=6), st.integers(60, 400))
 @examples(60)
