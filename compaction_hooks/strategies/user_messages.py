@@ -150,7 +150,9 @@ def _read_words(history: History[M], index: int) -> UserWords:
 
     # In a stored view the answer before a message is gone: a short one may be a reply.
     is_behind_summary = index in _find_row(history) and not _is_known_older(history, index)
-    may_answer = is_behind_summary and Facts.read_words(lambda at: message if at == index else _QUESTION, index).questions
+    may_answer = (
+        is_behind_summary and Facts.read_words(lambda at: message if at == index else _QUESTION, index).questions
+    )
     return words._replace(stands_alone=not may_answer)
 
 
