@@ -167,16 +167,6 @@ def _add_constraints(repair: _Repair, constraints: Sequence[str], *, has_recall:
         repair.add(lambda _: [line])
 
 
-def _choose_sections(headed: Set[Section], identifier_tokens: int | None) -> Set[Section]:
-    """Return the sections to fill in a text that has these headings."""
-    sections = OUR_SECTIONS - headed
-    if identifier_tokens is None:
-        sections |= FILLED
-    if Section.GOAL not in headed:
-        sections |= {*REQUESTS}
-    return sections
-
-
 def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) -> None:
     """Fill the sections that our prompt asked for, and add the identifiers most likely needed next.
 
@@ -185,9 +175,12 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     sections: Set[Section] = set()
     identifier_tokens, headed = room.identifier_tokens, headed_sections(written.text)
     if written.asks_for_headings or (headed - {Section.NOTES} and not written.has_form):
-        sections = _choose_sections(headed, identifier_tokens)
+        requests = {*REQUESTS} if Section.GOAL not in headed else set[Section]()
+        sections = (OUR_SECTIONS - headed) | requests | (FILLED if identifier_tokens is None else set())
     elif identifier_tokens is None:
         identifier_tokens = IDENTIFIER_TOKENS
+    if not sections and identifier_tokens == 0:
+        return
 
     ranked = facts.rank_items(room.allowance, room.size)
     asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
@@ -201,7 +194,8 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     most = identifier_tokens
     if most is None:
         most = room.allowance if facts.is_chat else int(room.allowance * NAMES_SHARE)
-    names = [item for item in ranked[listed] if item.text not in room.tags + repair.text]
+    shown = room.tags + repair.text
+    names = [item for item in ranked[listed] if item.text not in shown]
     repair.add(lambda tokens: first_fitting(names, min(tokens, most), room.size))
 
 

@@ -91,7 +91,7 @@ class Facts:
     Attributes:
         messages: Those that are summarized, oldest first.
         previous_summary: The summary to update, or None.
-        kept: Those that stay in the context: they close tasks and mend failures, and need not be repeated.
+        kept: Those that stay in the context: they close tasks, and their words and names need not be repeated.
         WORDS_OF_USER: The classes of facts that are the user's own words.
     """
 
@@ -282,7 +282,8 @@ class Facts:
         asked = items_under(self.earlier, Section.STATE) or items_under(self.earlier, Section.ASSISTANT_FACTS)
         # Those of the user before the newest at the beginning are older ones, which stayed until now.
         first = next((at for at, message in enumerate(messages) if message.role != "user"), len(messages))
-        if asked and first and not _says(messages[first : first + 1], asked[-1].text[-ASKED_CHARS:]):
+        said = " ".join(" ".join(message.text.split()) for message in messages[first : first + 1])
+        if asked and first and asked[-1].text[-ASKED_CHARS:] not in said:
             messages.insert(first - 1, Message(role="assistant", parts=(Text(asked[-1].text),)))
         found = (read_reply(messages.__getitem__, at) for at in range(len(messages)))
         return [each[1] for each in found if each]
@@ -310,10 +311,6 @@ class Facts:
 
 def _list_limits(requests: Sequence[str]) -> list[str]:
     return [item.text for item in constraint_items(requests)]
-
-
-def _says(messages: Sequence[Message], words: str) -> bool:
-    return any(words in " ".join(message.text.split()) for message in messages)
 
 
 def _read(messages: Iterable[Message]) -> tuple[Message, ...]:
