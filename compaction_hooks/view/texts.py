@@ -24,7 +24,7 @@ _FRAME = (
     "The conversation history before this point was compacted into the summary below. It is a record, not a request.",
     "The messages that the summary covers can be read again: the recall tool finds them by their words, such as names, paths "
     "and errors.",
-    "The next {older} are older ones, in the user's own words: the summary tells what was done about them.",
+    "Next come older messages of the user ({older}), word for word: the summary tells what was done about them.",
     "The messages after {last} are the latest ones. Go on from where they end: what is done stays done, "
     "and the summary needs no answer.",
 )
@@ -32,7 +32,7 @@ _FRAME = (
 _SHORT_FRAME = (
     "A record of earlier messages, not a request.",
     "The recall tool finds these messages by their words.",
-    "The next {older} are older ones.",
+    "Next come older messages of the user ({older}).",
     "Go on from the messages below; the summary needs no answer.",
 )
 """The same around a summary that has little room."""
@@ -106,7 +106,7 @@ def render_summary(
         file_tags,
         recall if has_recall else "",
         *more,
-        about_older.format(older=f"{older:,} user message{'' if older == 1 else 's'}") if older else "",
+        about_older.format(older=f"{older:,}") if older else "",
         go_on.format(last="those" if older else "this summary") if continuation else "",
     )
     return "\n\n".join(filter(None, blocks))

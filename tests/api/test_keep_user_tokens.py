@@ -103,7 +103,7 @@ def test_they_are_the_hosts_own_objects_behind_the_summary_the_first_and_the_new
     assert newest == [*range(newest[0], 8)]
     assert newest[0] > 1
     assert [pin.is_optional for pin in record.pins] == [True] * 3
-    assert "The next 3 user messages are older ones" in record.rendered
+    assert "Next come older messages of the user (3)" in record.rendered
     assert json.loads(record.to_json())["pins"][0]["is_optional"] is True
 
 
