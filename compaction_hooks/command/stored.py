@@ -167,8 +167,11 @@ def _facts(record: CompactionRecord) -> Iterator[tuple[str, str]]:
 
     if shortened := _describe_reductions(record):
         yield "Made smaller", shortened
-    if record.pins:
-        yield "Pinned", pluralize(len(record.pins), "message")
+    older = sum(pin.is_optional for pin in record.pins)
+    if len(record.pins) > older:
+        yield "Pinned", pluralize(len(record.pins) - older, "message")
+    if older:
+        yield "Older", f"{pluralize(older, 'message')} of the user"
     if record.read_files:
         yield "Files read", _list_files(record.read_files)
     if record.modified_files:

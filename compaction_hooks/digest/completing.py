@@ -140,8 +140,8 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
 def _lacking(text: str, quotes: Iterable[str], section: Section) -> list[Item]:
     """Return items for the words that a text lacks, however it breaks its lines."""
     plain = " ".join(text.split())
-    items = [Item(section=section, text=words) for words in quotes if "<" in words or words not in plain]
-    return [item for item in items if as_data(item).text not in plain]
+    items = [Item(section, words) for words in quotes if "<" in words or words not in plain]
+    return [item for item in items if "<" not in item.text or as_data(item).text not in plain]
 
 
 def _add_constraints(repair: _Repair, constraints: Sequence[str], *, has_recall: bool) -> None:
@@ -179,6 +179,8 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
         sections = (OUR_SECTIONS - headed) | requests | (FILLED if identifier_tokens is None else set())
     elif identifier_tokens is None:
         identifier_tokens = IDENTIFIER_TOKENS
+    if not sections and identifier_tokens == 0:
+        return
 
     ranked = facts.rank_items(room.allowance, room.size)
     asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]

@@ -192,7 +192,7 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
         yield Item(Section.IDENTIFIERS, name, group)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=1_024)
 def kind_of(word: str) -> str:
     """Return the kind of identifier that a word is, or an empty text.
 
@@ -237,7 +237,7 @@ def _count_result(text: str, mentions: Mentions, decay: float) -> None:
         mentions.keys.setdefault(value, key)
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=1_024)
 def _read_run(run: bytes) -> tuple[str, ...]:
     """Return the identifiers in a text without gaps, of which a conversation has most many times.
 

@@ -51,7 +51,7 @@ _ERROR = re.compile(
     r"|unexpected|assert|错误|失败|エラー|오류"
 )
 """Words of failures, in lower case."""
-_NAMED_ERROR = re.compile(r"(?:^|\W)(?:[\w.]*(?:Error|Exception)|error|fatal|panic|FAIL(?:ED)?)\b[^()]{0,20}(?::|$)")
+_NAMED_ERROR = re.compile(r"(?:\w(?:Error|Exception)|\b(?:error|fatal|panic|FAIL(?:ED)?))\b[^()]{0,20}(?::|$)")
 _FRAME = re.compile(r"File \"([^\"\n]{1,200})\", line (\d{1,7})")
 _WRAPPER = re.compile(
     r"</?[a-z_]+>|\[Command finished with exit code \d+\]|\[Python Interpreter: [^\[\]]*\]|[=*_~#-]{4,}"

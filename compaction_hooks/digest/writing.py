@@ -69,7 +69,7 @@ def _write(facts: Facts, max_tokens: int, focus: str, size: Size, spare: int = 0
     for _ in range(TRIES):
         text = neutralize(render(choose(ranked, max_tokens, room, size)))
         tokens = size(text)
-        if tokens <= max_tokens:
+        if not text or tokens <= max_tokens:
             return text
         room *= 0.97 * max_tokens / tokens
     return ""

@@ -66,8 +66,8 @@ class UserWords(NamedTuple):
         stands_alone: Whether it is a request in the user's own words that can be understood alone.
     """
 
-    constraints: tuple[str, ...]
-    media: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    media: tuple[str, ...] = ()
     questions: range = range(0)
     stands_alone: bool = False
 

@@ -1,7 +1,7 @@
 """The user's words: messages of the user from before the cut that stay, in the tokens that the target leaves empty.
 
 1. Their budget is what all else that stays and the largest summary leave of the target, at most `keep_user_tokens`; after an
-   overflow a fifth of that. A fifth of that room is kept free for them before recent messages have it. Of a context below the
+   overflow a fifth of that. The recent messages leave them a fifth of the room next to that summary. Of a context below the
    threshold, the target is the same part as at the threshold.
 2. The first request has room before the others, then the newest. A message without room is in the summary alone.
 3. One that is longer than a quarter of the budget is shortened in its middle. Of media the names stay.
@@ -45,6 +45,7 @@ ABOUT_TOKENS = 40
 """Estimate of the sentence about them behind the summary."""
 
 
+_ALONE = UserWords(stands_alone=True)
 _QUESTION = Message(role="assistant", parts=(Text("Shall I go on?"),))
 
 
@@ -77,30 +78,36 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         spare: The tokens that the target leaves empty, before calibration.
     """
     history = snapshot.history
-    room = _find_budget(snapshot, goal, spare)
+    free = spare - _find_excess(snapshot, goal) - ABOUT_TOKENS
+    room = _find_budget(snapshot, goal, free)
     most = int(room * LONGEST_RATIO)
     native = snapshot.view.start
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
     said = read_user_words(history, start) if most > 0 else {}
     pieces = [index for index in said if first <= index < start and said[index].stands_alone and index not in taken]
 
+    def fits(size: int) -> bool:
+        return size <= room - tokens
+
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
+    names = {_name(history, index) for index in taken if history.piece(index).message.role == "user"}
     for index in (*pieces[:1], *reversed(pieces[1:])):  # the first request, then all from the newest on
-        able = history.piece(index).side is not None  # a stored view shows it shortened already
-        has_media = able and any(map(find_media, history.piece(index).message.parts))
-        size = history.piece(index).tokens
-        if (most if able and size * CUT_SHARE > most else size) > room - tokens and not has_media:
+        piece = history.piece(index)
+        has_media = any(map(find_media, piece.message.parts))
+        least = most if piece.tokens * CUT_SHARE > most else piece.tokens
+        if not (has_media or fits(least)) or _name(history, index) in names:
             continue
 
-        made = _shorten(snapshot, index, most) if able and (size * CUT_SHARE > most or has_media) else ()
-        if made:
-            shown, size = rewrite(snapshot, [index], made)
-        if size > room - tokens:
+        made = _shorten(snapshot, index, most)
+        shown, size = rewrite(snapshot, [index] if made else [], made)
+        size = size or piece.tokens
+        if not fits(size):
             continue
+
+        names.add(_name(history, index))
         tokens += size
-        if made:
-            digests.update(shown)
-            reductions += made
+        digests |= shown
+        reductions += made
         if all(item.kind == "media" for item in made):
             whole.append(index)
     return OlderMessages(tuple(sorted(whole)), digests, tuple(reductions), tokens)
@@ -113,18 +120,35 @@ def size_older(snapshot: Snapshot[M], goal: Goal[M], room: int) -> Callable[[int
         room: The tokens of all that stays next to the largest summary, before calibration.
     """
     history = snapshot.history
-    most = _find_budget(snapshot, goal, room)
-    pieces = history.pieces_of_user(history.piece_count) if most > 0 else []
+    most = max(min(room, int(goal.budget.keep_user / snapshot.ratio)), 0)
+    # The current request stays in any case.
+    end = min((*snapshot.older_requests, history.piece_count if history.request is None else history.request))
+    pieces = history.pieces_of_user(end) if most else []
     longest = int(most * LONGEST_RATIO)
     sizes = [0, *accumulate(min(history.piece(index).tokens, longest) for index in pieces)]
-    return lambda run: max(min(sizes[bisect_left(pieces, history.run_start(run))], most), 0)
+    return lambda run: min(sizes[bisect_left(pieces, history.run_start(run))], most)
 
 
-def _find_budget(snapshot: Snapshot[M], goal: Goal[M], spare: int) -> int:
-    """Return the most tokens of them, before calibration."""
-    # Below the threshold the target may be larger than the context, and with all of the user's words nothing would be gained.
-    lower = min(int(snapshot.tokens * TARGET_RATIO) - goal.budget.target, 0)
-    room = min(spare + int(lower / snapshot.ratio) - ABOUT_TOKENS, int(goal.budget.keep_user / snapshot.ratio))
+def _name(history: History[M], index: int) -> tuple[int, str]:
+    """Return the run and the digest of a message, by which its pin finds it: of equal ones in a run a view shows one."""
+    return history.run_of(index), message_digest(history.piece(index).message)
+
+
+def _find_excess(snapshot: Snapshot[M], goal: Goal[M]) -> int:
+    """Return the tokens, before calibration, by which the target is larger than the same part of the context.
+
+    Below the threshold it may be larger than the whole context, and with all of the user's words nothing would be gained.
+    """
+    return int(max(goal.budget.target - snapshot.tokens * TARGET_RATIO, 0) / snapshot.ratio)
+
+
+def _find_budget(snapshot: Snapshot[M], goal: Goal[M], free: int) -> int:
+    """Return the most tokens of them, before calibration.
+
+    Args:
+        free: The tokens that nothing else needs.
+    """
+    room = min(free, int(goal.budget.keep_user / snapshot.ratio))
     return int(room * EMERGENCY_KEEP_USER_RATIO) if goal.reason is CompactionReason.OVERFLOW else room
 
 
@@ -153,7 +177,8 @@ def _read_words(history: History[M], index: int) -> UserWords:
     may_answer = (
         is_behind_summary and Facts.read_words(lambda at: message if at == index else _QUESTION, index).questions
     )
-    return words._replace(stands_alone=not may_answer)
+    alone = words._replace(stands_alone=not may_answer)
+    return _ALONE if alone == _ALONE else alone  # nearly all are: one value takes no memory for each
 
 
 def _find_row(history: History[M]) -> range:
@@ -172,7 +197,12 @@ def _is_known_older(history: History[M], index: int) -> bool:
 
 
 def _shorten(snapshot: Snapshot[M], index: int, most: int) -> Sequence[Reduction]:
-    """Return the reductions of a message to a size, without its media."""
+    """Return the reductions of a message to a size, and those of its media; none in a stored view, which has it shortened."""
+    piece = snapshot.history.piece(index)
+    is_long = piece.tokens * CUT_SHARE > most
+    if piece.side is None or not (is_long or any(map(find_media, piece.message.parts))):
+        return []
+
     parts = list_parts_of(snapshot, [index], OF_A_REQUEST)
     texts = [part for part in parts if part.kind == "text"]
     tokens = sum(part.tokens for part in texts)

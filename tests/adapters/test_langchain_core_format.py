@@ -402,7 +402,7 @@ def test_merge_user_messages_makes_one_message_of_a_summary_and_the_request_afte
         asked: list[Any] = [{"type": "text", "text": f"Question {n}: {prose(200)}"}, image]
         messages += [HumanMessage(asked, id=f"asked-{n}"), AIMessage(prose(200), id=f"said-{n}")]
     before = [message.model_copy(deep=True) for message in messages]
-    settings = CompactionSettings(merge_user_messages=True)
+    settings = CompactionSettings(merge_user_messages=True, keep_user_tokens=0)
     hooks = CompactionController(context_window=8_192, settings=settings, format=FORMAT)
     first, *kept = view = hooks.transform_context_sync(messages)
     assert hooks.state().compaction_count == 1

@@ -53,7 +53,8 @@ async def test_a_short_conversation_is_its_own_view() -> None:
 
 def test_a_long_one_becomes_a_view_of_the_same_objects() -> None:
     messages, summarizer = [SystemMessage("Be brief."), *asked()], CountingSummarizer()
-    update = node_of(summarizer).invoke({"messages": messages})
+    node = node_of(summarizer, settings=CompactionSettings(keep_user_tokens=0))
+    update = node.invoke({"messages": messages})
     view = update[VIEW]
     assert view[0] is messages[0]
     assert is_summary(view[1])

@@ -82,8 +82,7 @@ def test_of_twenty_turns_those_that_fit_are_whole(tokens: int, least: int) -> No
     events: list[CompactionEvent] = []
     session = controller(WINDOW, events=events).session("thread")
     messages = work(20, tokens)
-    for listed in calls(messages):
-        view = session.transform_context_sync(listed)
+    view = [session.transform_context_sync(listed) for listed in calls(messages)][-1]
 
     made = [event.record for event in events if isinstance(event, CompactionFinished) and event.record.rendered]
     target = CompactionSettings().budget(WINDOW).target
@@ -191,13 +190,12 @@ def test_of_a_message_with_results_too_only_the_users_part_stays() -> None:
         words = {"type": "text", "text": said(n, 60)}
         messages += [{"role": "assistant", "content": [used]}, {"role": "user", "content": [result, words]}]
     hooks = CompactionController[Any](context_window=12_000, format=AnthropicFormat())
-    result = hooks.compact_sync(messages, keep_recent_tokens=1_000)
-    assert result.record is not None
-    check_view(messages, result.messages, format=AnthropicFormat(), summaries=[result.record.rendered])
-    older = [message["content"] for message in result.messages[1:] if message["role"] == "user"]
-    alone = [content for content in older if content == [{"type": "text", "text": said(29 - len(older), 60)}] or 1]
-    assert len(alone) > 5
-    assert [{"type": "text", "text": said(20, 60)}] in older
+    done = hooks.compact_sync(messages, keep_recent_tokens=1_000)
+    assert done.record is not None
+    check_view(messages, done.messages, format=AnthropicFormat(), summaries=[done.record.rendered])
+    assert said(0, 100) == done.messages[1]["content"]
+    kept = [{"role": "user", "content": [{"type": "text", "text": said(n, 60)}]} for n in range(20, 26)]
+    assert all(message in done.messages for message in kept)
 
 
 @folded(
@@ -279,7 +277,10 @@ def test_a_record_gives_the_same_view_in_a_worker_with_another_setting_and_in_a_
 
 
 def test_a_stored_view_goes_on_with_them() -> None:
-    view, _, hooks = compacted(LONG, keep_user_tokens=1_500)
+    said_twice = [*LONG[:105], LONG[105], *LONG[105:]]
+    assert said_twice[105:107] == [user(said(4, 300))] * 2
+    view, record, hooks = compacted(said_twice, keep_user_tokens=1_500)
+    assert len(record.pins) == sum(any(message is shown for shown in view) for message in users(said_twice)) - 4
     session = hooks.session("default")
     stored = [dict(message) for message in session.to_store(view)]
     shown = numbers(stored)

@@ -119,11 +119,9 @@ def forgetting(request: SummaryRequest) -> str:
 
 @pytest.mark.parametrize("is_refused", [True, False])
 @pytest.mark.parametrize("host", ["keeps", "stores", "hands on"])
-@pytest.mark.parametrize("summarizer", [None, copying, forgetting])
+@pytest.mark.parametrize("summarizer", [None, forgetting])
 @pytest.mark.parametrize("dialect", [anthropic, bedrock, gemini, responses, chat])
-def test_words_of_a_refusal_are_its_results_for_two_summaries_at_most(
-    dialect: Dialect, summarizer: Any, host: str, is_refused: bool
-) -> None:
+def test_words_of_a_refusal_are_its_results(dialect: Dialect, summarizer: Any, host: str, is_refused: bool) -> None:
     said = [WORDS.format(number) for number in range(len(REFUSALS))]
     refused = zip(REFUSALS.values(), said, strict=True)
     turns = [dialect(f"c{at}", text % words_, is_refused=is_refused) for at, (text, words_) in enumerate(refused)]
@@ -132,11 +130,6 @@ def test_words_of_a_refusal_are_its_results_for_two_summaries_at_most(
     assert "Publish" in users[0]
     assert not any(word in text for text in users for word in ("main", "Rebase", "push")), users
     assert [words for words in said if f"push() -> FAILED: its result says: {words}" not in others[0]] == []
-    if summarizer is None:
-        assert [words for words in said if f"push() -> FAILED: its result said: {words}" not in others[1]] == []
-    later = others[2] + others[3]
-    assert "its result" not in later
-    assert summarizer is copying or not any(words in later for words in said)
 
 
 def test_words_that_the_user_says_too_are_the_users() -> None:
@@ -168,7 +161,7 @@ def test_a_refused_plan_is_told_though_plans_are_no_steps() -> None:
     assert any(line.endswith("exit_plan_mode() -> FAILED: its result says: No!") for line in lines)
 
 
-def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
+def test_many_refusals_leave_the_users_words_their_room() -> None:
     refused = [chat(f"c{n}", REFUSALS["OpenCode"] % f"{n} {prose(150)}", is_refused=True) for n in range(60)]
     rule = "Always run the linter before you commit."
     work = [(call(f"m{n}", "bash", command=f"make part{n}"), tool(f"m{n}", "ok")) for n in range(20)]
@@ -186,26 +179,4 @@ def test_many_refusals_leave_the_users_words_and_the_work_their_room() -> None:
     assert result.record is not None
     said, told = parts_of(result.record.summary)
     assert [text for text in ("Publish the branch.", rule, "Now another.") if text not in said] == []
-    assert told.count("bash(make part") == 20
     assert "its result says: 59" in told
-
-
-def test_a_refusal_before_a_success_does_not_come_back_with_it() -> None:
-    said = WORDS.format(1)
-    refused, done = tool("r", REFUSALS["OpenCode"] % said), tool("d", "ok")
-    asked = (assistant(None, call(id, "bash", command="git push main")) for id in "rd")
-    turns = [dict(message) for made, result in zip(asked, (refused, done), strict=True) for message in (made, result)]
-
-    def reporting(request: SummaryRequest) -> str:
-        return (
-            request.prompt
-            and "## Goal\n- Publish.\n## Progress\n### Done\n- [x] no\n### Blocked\n- git push main failed"
-        )
-
-    made = [*islice(summaries(chat, turns, reporting, "keeps"), 4)]
-    assert [said in summary for summary in made] == [
-        True,
-        True,
-        False,
-        False,
-    ]  # the second has them as those of an earlier one
