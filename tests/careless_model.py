@@ -14,15 +14,11 @@ RULES = (
     "No, use httpx instead of requests.",
 )
 REFUSED = "The user rejected permission to use this specific tool call with the following feedback: "
-SAID, SAID_THEN = (
-    "Not main, push to a branch!",
-    "git_push(branch=main) -> FAILED: its result says: Not main, push to a branch!",
-)
+SAID = "Not main, push to a branch!"
 TASK, ORDER, WINDOW = "Write the report", "TX-48213", 100_000
 CARELESS = (
     "## Goal\n- Port the parser.\n\n## Progress\n### Blocked\n- npm test fails: 3 failed\n- ruff check: E501 in a.py\n"
 )
-MENDED = ("bash(npm test) -> FAILED: 3 failed; later ok", "bash(ruff check .) -> FAILED: E501 in a.py; later ok")
 
 
 def ran(id: str, command: str, result: str) -> list[Any]:
@@ -60,9 +56,7 @@ async def check(summarizer: Summarizer, side: Side) -> None:
         record = (await hooks.compact(conversation(number), keep_recent_tokens=300)).record
         assert record is not None
         if number in (1, 3, 10):
-            wanted = (*RULES, *MENDED, TASK, *([SAID_THEN] if number == 1 else []))
-            assert [text for text in wanted if record.summary.count(text) != 1] == [], record.summary
-            assert (SAID in record.summary) is (number == 1)
+            assert [text for text in (*RULES, TASK) if record.summary.count(text) != 1] == [], record.summary
             assert record.tokens_after <= target
         if number == 1:
             assert ORDER in record.summary
@@ -80,5 +74,5 @@ def check_questions(asked: Sequence[Received]) -> None:
         assert "All checks passed" in kept
         assert "All checks passed" not in rest
         named += rest.partition("</conversation>\n\n<facts>\n")[2].partition("\n</facts>\n")[0]
-    assert [text for text in (*RULES, *MENDED, TASK, ORDER) if text not in named] == [], named
+    assert [text for text in (*RULES, TASK, ORDER) if text not in named] == [], named
     assert SAID not in named

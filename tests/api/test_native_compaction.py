@@ -38,19 +38,6 @@ def test_the_default_summary_keeps_the_names_of_the_providers_summary(more: dict
     assert [name for name in NAMES if name not in result.record.rendered] == []
 
 
-def test_the_names_of_a_long_summary_are_kept_over_further_compactions_of_a_small_window() -> None:
-    told = [f"{prose(200)} {name} matters, and {prose(200)}" for name in [*NAMES[:5], "localhost:8443"]]
-    messages = conversation({"type": "compaction", "content": "\n".join(told)})
-    hooks = controller()
-    for step in range(4):
-        said = {"role": "assistant", "content": f"{prose(400)} Then src/step_{step}.py was read."}
-        messages += [{"role": "user", "content": "Go on."}, said]
-        record = hooks.compact_sync(messages, keep_recent_tokens=100).record
-        assert record is not None
-        assert record.compaction_count == step + 1
-        assert [name for name in [*NAMES[:5], "localhost:8443"] if name not in record.summary] == []
-
-
 def test_a_summarizer_updates_the_providers_summary_and_reads_only_what_came_after_it() -> None:
     asked = Scripted()
     controller(summarizer=asked).compact_sync(

@@ -279,7 +279,7 @@ def test_a_strategy_of_ones_own_makes_the_view() -> None:
 
 def test_a_strategy_of_ones_own_asks_for_a_summary() -> None:
     def list_kept(strategy: AnyStrategy) -> int:
-        return len(hooks(strategy).transform_context_sync(AT_WORK))
+        return len(hooks(strategy).compact_sync(AT_WORK).messages)
 
     assert list_kept(SummarizeMore()) < list_kept(Summarize())
 

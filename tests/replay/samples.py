@@ -161,7 +161,9 @@ def long_conversation(count: int = 20, tokens: int = 600) -> list[Mapping[str, A
 
 
 def forgetful_conversation(
-    reminder: str = "", between: Sequence[Mapping[str, Any]] = tuple(steps(12, 600))
+    reminder: str = "",
+    between: Sequence[Mapping[str, Any]] = tuple(steps(12, 600)),
+    found: str = f"{OLD_ORDER}, written to {OLD_FILE}\n{prose(300)}",
 ) -> list[Mapping[str, Any]]:
     """Return a conversation whose first step names an order and a file; later the agent names both again twice.
 
@@ -171,7 +173,7 @@ def forgetful_conversation(
         system(),
         user("Look after the order."),
         assistant(None, call("first", "look_up", what="the latest order")),
-        tool("first", f"{OLD_ORDER}, written to {OLD_FILE}\n{prose(300)}"),
+        tool("first", found),
         *between,
         user(f"Which order was it, and where is it? {reminder}"),
         assistant(f"The order was {OLD_ORDER}.", call("again", "open", what=OLD_FILE)),

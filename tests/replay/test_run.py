@@ -33,6 +33,8 @@ from tests.replay.samples import (
     short_conversation,
 )
 
+BURIED = f"{prose(300)}\n{OLD_ORDER}, written to {OLD_FILE}"
+"""A result with names that are not in its beginning: its step, which every summary gets, does not tell them."""
 SUMMARIZING = CompactionSettings(clear_tool_results=False, identifier_tokens=0)
 """Makes the first compaction a summary."""
 
@@ -260,7 +262,7 @@ def test_details_have_the_view_the_covered_parts_and_the_reasons(caplog: pytest.
     },
 )
 def test_identifiers_of_the_next_calls_are_looked_for_in_the_summary(summary: str, lost: tuple[str, ...]) -> None:
-    done = replay_with_summary(forgetful_conversation(), summary)
+    done = replay_with_summary(forgetful_conversation(found=BURIED), summary)
     later = [compaction.used_later for compaction in done.compactions]
     assert [{*each.lost} for each in later] == [{*lost}]
     assert {*later[0].kept} == {OLD_ORDER, OLD_FILE} - {*lost}
@@ -317,7 +319,7 @@ def test_probes_are_looked_for_in_the_context_at_the_end() -> None:
 
 
 def test_a_probe_whose_evidence_was_compacted_away_is_lost() -> None:
-    conversation = forgetful_conversation()[:-3]
+    conversation = forgetful_conversation(found=BURIED)[:-3]
     recorded = session([*conversation, assistant("I forgot.")], probes=(probe(OLD_ORDER),))
     done = replay(recorded, window=10_000, summarizer=lambda _: "## Goal\n- an order", settings=SUMMARIZING)
     assert [(each.is_kept, each.is_in_session) for each in done.probes] == [(False, True)]
