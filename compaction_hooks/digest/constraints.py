@@ -73,9 +73,8 @@ def constraint_items(texts: Iterable[str], earlier: Iterable[str] = ()) -> list[
 
     The requests contain them too, but as items of their own they remain when the requests are dropped.
     """
-    limits = chain(earlier, *map(limiting_sentences, texts))
-    ordered = list(dict.fromkeys(quote(text, MAX_SENTENCE_CHARS) for text in limits))
-    return [Item(Section.CONSTRAINTS, text, place=at) for at, text in enumerate(ordered)]
+    new = (quote(limit, MAX_SENTENCE_CHARS) for text in texts for limit in limiting_sentences(text))
+    return [Item(Section.CONSTRAINTS, limit, place=at) for at, limit in enumerate(dict.fromkeys(chain(earlier, new)))]
 
 
 def limiting_sentences(request: str) -> list[str]:
