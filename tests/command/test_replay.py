@@ -77,7 +77,6 @@ def test_the_first_lines_tell_the_outcome_then_plot_table_and_findings_follow(fi
         "kept word",
         "Tokens sent",
         "1 of 1 probes can be answered",
-        "names that the agent used in the five calls after a compaction",
         "s1 (OpenAI chat messages, m1, 60 messages)",
         "estimates",
     ):
