@@ -2,8 +2,8 @@
 
 1. A view is made again when what it was made of changes, or while the list ends before all that it changes; its references are used
    again.
-2. After a rewind the current request may be one that the view would not show, or show smaller, if it were not current. Then the
-   view is made again with the next message, as a new process makes it.
+2. The current request may be one that the view would not show, or show smaller, if it were not current. Then the view is made
+   again when another request is current, as a new process makes it.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _KnownView(NamedTuple, Generic[M]):
         made_of: All that it depends on, besides the list.
         piece_count: The pieces that the list had.
         is_settled: Whether it is the view of all lists that grow from this one too.
+        request: The current request, if the view shows it otherwise than if it were not current.
     """
 
     view: View[M]
@@ -51,10 +52,12 @@ class _KnownView(NamedTuple, Generic[M]):
     made_of: object
     piece_count: int
     is_settled: bool
+    request: int | None = None
 
     def is_of(self, history: History[M], made_of: object) -> bool:
         """Whether it is the view of this history, made of the same."""
-        is_same_list = self.log is history.log and (self.is_settled or self.piece_count == history.piece_count)
+        is_settled = self.is_settled and self.request in (None, history.request)
+        is_same_list = self.log is history.log and (is_settled or self.piece_count == history.piece_count)
         return is_same_list and self.made_of == made_of
 
 
@@ -117,9 +120,9 @@ class Views(Generic[M]):
         # A rewind may have cut off a part that is reduced: a list that grows again may have it again.
         reductions = (*self.large.reductions, *(record.reductions if record else ()))
         is_complete = all(item.run < history.run_count - 1 for item in reductions)
-        is_settled = is_complete and not _favors_request(history, view, reductions)
+        request = history.request if _favors_request(history, view, reductions) else None
         made_of = _made_of(record, self.large)
-        self._plain = _KnownView(view, history.log, made_of, history.piece_count, is_settled)
+        self._plain = _KnownView(view, history.log, made_of, history.piece_count, is_complete, request)
 
     def find_large(
         self,

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
@@ -90,21 +90,24 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
         return size <= room - tokens
 
     whole, digests, reductions, tokens = list[int](), dict[int, str](), list[Reduction](), 0
-    names = {_name(history, index) for index in taken if history.piece(index).message.role == "user"}
+    beside: dict[int, list[int]] = {}  # by run
+    for index in taken:
+        beside.setdefault(history.run_of(index), []).append(index)
     for index in (*pieces[:1], *reversed(pieces[1:])):  # the first request, then all from the newest on
         piece = history.piece(index)
         has_media = any(map(find_media, piece.message.parts))
         least = most if piece.tokens * CUT_SHARE > most else piece.tokens
-        if not (has_media or fits(least)) or _name(history, index) in names:
+        others = beside.setdefault(history.run_of(index), [])
+        if not (has_media or fits(least)) or _is_one_of(history, index, others):
             continue
 
         made = _shorten(snapshot, index, most)
-        shown, size = rewrite(snapshot, [index] if made else [], made)
+        shown, size = rewrite(snapshot, [index], made) if made else ({}, piece.tokens)
         size = size or piece.tokens
         if not fits(size):
             continue
 
-        names.add(_name(history, index))
+        others.append(index)
         tokens += size
         digests |= shown
         reductions += made
@@ -129,9 +132,10 @@ def size_older(snapshot: Snapshot[M], goal: Goal[M], room: int) -> Callable[[int
     return lambda run: min(sizes[bisect_left(pieces, history.run_start(run))], most)
 
 
-def _name(history: History[M], index: int) -> tuple[int, str]:
-    """Return the run and the digest of a message, by which its pin finds it: of equal ones in a run a view shows one."""
-    return history.run_of(index), message_digest(history.piece(index).message)
+def _is_one_of(history: History[M], index: int, others: Iterable[int]) -> bool:
+    """Return whether a message equals another one of its run: a pin finds it by its digest, and a view shows one of them."""
+    digests = {message_digest(history.piece(other).message) for other in others}
+    return bool(digests) and message_digest(history.piece(index).message) in digests
 
 
 def _find_excess(snapshot: Snapshot[M], goal: Goal[M]) -> int:
