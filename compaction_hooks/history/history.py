@@ -149,7 +149,6 @@ class Log(Generic[M]):
         user_words: The pieces that were read for the user's words, and those words by piece.
         pinned: The pieces that were searched for the host's pins, and by digest of a pin the pieces with that content.
         staying: The pins of the newest record, its cut, and the pieces before that which stay by these pins.
-        failures: The run before which the failures of calls were folded, and the result; None before the first time.
         origin: The start of the chain if one of our summaries is at the head of the list, or None.
         summary_piece: The piece at the head of the list with a summary of ours, also of one without a record here; or None.
         checked_until: Index of the covered message up to which a compaction last looked for changes in place.
