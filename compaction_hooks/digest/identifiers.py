@@ -25,19 +25,19 @@ MAX_CHARS = 200
 """A longer word is data, not a name."""
 MAX_VALUE_CHARS = 80
 """A longer value under a key is data, not a name."""
-SCAN_CHARS = 2_000
+SCAN_CHARS = 10_000
 """The most characters of one result or argument that are read at each end; of an older result less, by its weight."""
 MAX_KEPT_CHARS = 50_000
 """The most characters of one text in a kept message that are read at each end."""
-MAX_ITEMS = 300
-"""The most names that are read; a summary of the largest size has room for half as many."""
+MAX_ITEMS = 600
+"""The most names that are read; a summary of the largest size has room for as many."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 
 ROW = 0.01
 """Added to the weight of a row: it is that of its heaviest value."""
-CALL, RESULT = 3.0, 0.5
-"""Weights of a tool call and of a result that names a word."""
+CALL, WRITTEN, RESULT = 3.0, 1.5, 0.5
+"""Weights of a tool call that names a word, of a text that it writes, and of a result."""
 SPEAKERS: Mapping[Role, float] = {"user": 3.0, "assistant": 2.0}
 """Weights of a text that names a word, by its speaker."""
 LEAST_CHARS = 6
@@ -291,7 +291,7 @@ def _read_members(text: str) -> Iterator[tuple[str, str]]:
 def _count_call(made: CallMade, mentions: Mentions, decay: float) -> None:
     """Count the names in the arguments of a call: its values under a key for names, and the words of the others.
 
-    A text that it writes is counted as a result is: a page's style classes are no names that the next call needs.
+    A text that it writes counts less, and less again if it has many: a page's style classes are no names that the next call needs.
     """
     names: set[str] = set()
     written: set[str] = set()
@@ -303,7 +303,7 @@ def _count_call(made: CallMade, mentions: Mentions, decay: float) -> None:
             found = find_words(_read_ends(value, SCAN_CHARS))
             (written if plain_key(key) in EDIT_KEYS else names).update(found)
     mentions.add(names, CALL * decay)
-    mentions.add(written - names, RESULT * decay * min(1.0, LISTING / max(len(written), 1)))
+    mentions.add(written - names, WRITTEN * decay * min(1.0, LISTING / max(len(written), 1)))
 
 
 def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
