@@ -83,7 +83,7 @@ def keep_older(snapshot: Snapshot[M], goal: Goal[M], start: int, taken: Collecti
     most = int(room * LONGEST_RATIO)
     native = snapshot.view.start
     first = native.piece + 1 if native is not None and native.always_stays else 0  # its provider tells them
-    said = read_user_words(history, start) if most > 0 else {}
+    said: Mapping[int, UserWords] = read_user_words(history, start) if most > 0 else {}
     pieces = [index for index in said if first <= index < start and said[index].stands_alone and index not in taken]
 
     def fits(size: int) -> bool:
