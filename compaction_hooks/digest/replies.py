@@ -11,19 +11,16 @@ from compaction_hooks.digest.statements import MAX_SENTENCE_CHARS
 from compaction_hooks.digest.text import (
     calls_for_reply,
     has_wide,
-    is_asking,
     one_line,
     quote,
     sentences,
-    size,
     without_code,
 )
-from compaction_hooks.digest.told import find_terms
 from compaction_hooks.harness import is_said, is_summary_message, strip_harness
 from compaction_hooks.messages import Message
 
-REPLY_TOKENS = 30
-"""The most tokens of a short reply, as `text.size` counts: a longer one can be understood alone."""
+REPLY_BYTES = 84
+"""The most bytes of a short reply: a longer one can be understood alone."""
 QUESTION_CHARS, OTHER_CHARS, ROW_CHARS = 120, 60, 300
 """The most characters of a question; of a sentence next to it, such as a choice; and of all questions and choices together."""
 WIDE_PART = 0.4
@@ -37,7 +34,6 @@ MOST_CHARS = 5_000
 ARROW = " -> "
 """Between the question and the reply, in the text of an item."""
 
-_WORD = re.compile(r"\w[\w-]*")
 _BULLET = re.compile(r"\A(?:[-*+•#>]+\s+|\[[ xX~/-]\]\s*)+")
 _NUMBERED = re.compile(r"\A\W{0,3}(?:\d{1,2}|[A-Za-z])[.):](?:\W|\Z)")
 _ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
@@ -60,15 +56,6 @@ class Reply(NamedTuple):
         """The line of both."""
         return f"{self.question}{ARROW}{self.answer}"
 
-    def is_kept(self, lines: Iterable[str]) -> bool:
-        """Return whether one of these lines has the reply, word for word, with the question or a word of it."""
-        words = _content(self.question)
-        return any(
-            self.text in line
-            or (_has_words(line, self.answer) and not words.isdisjoint(_content(line)) and not is_asking(line))
-            for line in lines
-        )
-
 
 def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
     """Return the short reply that a message of the user gives to the questions before it, and the place of their message.
@@ -79,7 +66,7 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
     if answering.role != "user" or is_summary_message(answering):
         return None
     answer = strip_harness(answering.text).strip()
-    if size(answer) > REPLY_TOKENS or not is_said(answer):
+    if len(answer.encode("utf-8", "replace")) > REPLY_BYTES or not is_said(answer):
         return None
 
     text = ""
@@ -150,15 +137,3 @@ def _find_row(raw: Sequence[str], asks: Sequence[bool], last: int, answer: str) 
             break
     has_lead = first > 0 and is_listed[first] and raw[first - 1].endswith((":", "："))
     return first - has_lead
-
-
-def _content(text: str) -> set[str]:
-    """Return the words that a text is about: long ones and those with a digit; of a script without spaces pairs of characters."""
-    words = {word for word in _WORD.findall(text.lower()) if word.isascii() or not has_wide(word)}
-    telling = {word for word in words if len(word) > 3 or any(map(str.isdigit, word))}
-    return telling | {term for term in find_terms(text) if has_wide(term)}
-
-
-def _has_words(line: str, words: str) -> bool:
-    """Return whether a line has these words whole: "no" is not in "now"."""
-    return words in line and (has_wide(words) or re.search(rf"(?<!\w){re.escape(words)}(?!\w)", line) is not None)
