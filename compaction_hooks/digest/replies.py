@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.statements import MAX_SENTENCE_CHARS
@@ -45,20 +44,8 @@ _YES = re.compile(
 )
 
 
-class Reply(NamedTuple):
-    """A short reply of the user, and the question that it answers, each on one line."""
-
-    question: str
-    answer: str
-
-    @property
-    def text(self) -> str:
-        """The line of both."""
-        return f"{self.question}{ARROW}{self.answer}"
-
-
-def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
-    """Return the short reply that a message of the user gives to the questions before it, and the place of their message.
+def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, str] | None:
+    """Return the place of the questions that a message of the user shortly replies to, and one line with both.
 
     They end what the assistant said before, in one message without calls or in several in a row; None without.
     """
@@ -76,23 +63,17 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
             return None
         text = f"{message.text}\n{text}"
         if question := _find_question(text, answer):
-            return place, Reply(question, quote(answer, len(answer)))
+            return place, f"{question}{ARROW}{quote(answer, len(answer))}"
     return None
 
 
-def parse_reply(text: str) -> Reply:
-    """Read back the line of a question and its reply."""
-    question, _, answer = text.rpartition(ARROW)
-    return Reply(question, answer)
-
-
-def reply_items(replies: Iterable[Reply], earlier: Iterable[Item]) -> list[Item]:
+def reply_items(replies: Iterable[str], earlier: Iterable[Item]) -> list[Item]:
     """Return the replies with their questions, the newest first.
 
     Args:
         earlier: Those of an earlier summary.
     """
-    texts = dict.fromkeys([item.text for item in earlier] + [reply.text for reply in replies])
+    texts = dict.fromkeys([*(item.text for item in earlier), *replies])
     return [Item(Section.REPLIES, text, place=at) for at, text in enumerate(texts)][::-1]
 
 

@@ -7,6 +7,8 @@ import re
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.shortening import shorten
 
+CHARS_PER_TOKEN = 2.8
+"""The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
 CUT_OFF = " [...]"
 """The end of a text of which only the beginning is left."""
 TAIL_PERCENT = 35
