@@ -17,6 +17,7 @@ from itertools import chain
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.statements import (
     MAX_SENTENCE_CHARS,
+    SHORT_CHARS,
     is_prose,
     spoken_sentences,
 )
@@ -81,7 +82,7 @@ def limiting_sentences(request: str) -> list[str]:
 
 
 def _is_constraint(sentence: str) -> bool:
-    return has_cue(sentence) and is_prose(sentence) and not sentence.endswith((":", "：", "?", "？"))
+    return has_cue(sentence) and is_prose(sentence, SHORT_CHARS) and not sentence.endswith((":", "：", "?", "？"))
 
 
 def has_cue(sentence: str) -> bool:

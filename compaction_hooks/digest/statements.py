@@ -28,8 +28,8 @@ CUT_RATIO, CUTS = 0.9, 3
 """The part of the room that a cut request takes: its marker has the rest; and the tries, since its ends may be denser than all."""
 OPENING_CHARS = 90
 """The characters that are left of such a request when there is no room for its two ends."""
-PROSE_CHARS = 8
-"""The least characters of a sentence: "Use tabs."."""
+PROSE_CHARS, SHORT_CHARS = 15, 8
+"""The least characters of a sentence, and of one that limits something: "Use tabs."."""
 MAX_SENTENCE_CHARS = 1_000
 """The most characters of a sentence that are read: a longer one was pasted."""
 QUOTED_CHARS = 40
@@ -140,9 +140,9 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.match(sentence) is not None
 
 
-def is_prose(sentence: str) -> bool:
+def is_prose(sentence: str, least_chars: int = PROSE_CHARS) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))
-    is_long = len(sentence) >= (6 if has_wide(start) else PROSE_CHARS)
+    is_long = len(sentence) >= (6 if has_wide(start) else least_chars)
     return is_long and letters >= 0.6 * len(start) and not start.startswith(("|", ">", "+", "$"))

@@ -13,6 +13,8 @@ from compaction_hooks.messages import Message
 
 NOTE_CHARS = 400
 """The most characters of one line of a summary by another writer."""
+LEAST_LETTERS = 0.45
+"""The part of a sentence that must be letters: code and tables have less, a sentence with a telephone number has more."""
 MOST_NAMES = 4
 """The most names of a sentence that count."""
 
@@ -61,10 +63,11 @@ def fact_items(messages: Sequence[Message], earlier: Sequence[Item], *, has_repl
 def _rate(sentence: str, section: Section) -> float:
     """Return the value of a sentence: its names and titles, and whether the user says it, of himself; 0 if it tells nothing."""
     names = len(_QUOTED.findall(sentence)) + len(_PROPER.findall(sentence))
-    if not any(map(str.isalpha, sentence)) or (is_small_talk(sentence) and not names):
+    letters = sum(map(str.isalpha, sentence))
+    if letters < LEAST_LETTERS * len(sentence) or (is_small_talk(sentence) and not names):
         return 0.0
-    is_users = section is Section.USER_FACTS
-    return 1.0 + 1.5 * (min(names, MOST_NAMES) + is_users + (is_users and _PREFERENCE.search(sentence) is not None))
+    of_user = 0 if section is not Section.USER_FACTS else 2 if _PREFERENCE.search(sentence) else 1
+    return 1.0 + 1.5 * (min(names, MOST_NAMES) + of_user)
 
 
 def note_items(notes: Iterable[Item]) -> list[Item]:
