@@ -1,7 +1,7 @@
 """The names, numbers and addresses that later steps are likely to need, with the key they had.
 
-Past use gives the value of a name: the messages that name it, each by its speaker and its age. Recorded agents soon use again the
-names that they and the user named, of any kind, and rarely a name that is only in results.
+Past use alone gives the value of a name: the messages that name it, each by its speaker and its age. Recorded agents soon use
+again the names that they and the user named, of any kind, and rarely a name that is only in results.
 """
 
 from __future__ import annotations
