@@ -24,10 +24,10 @@ MAX_CHARS = 200
 """A longer word is data, not a name."""
 MAX_VALUE_CHARS = 80
 """A longer value under a key is data, not a name."""
-SCAN_CHARS = 2_000
+SCAN_CHARS = 10_000
 """The most characters of one result or argument that are read at each end; of an older result less, by its weight."""
-MAX_ITEMS = 300
-"""The most names that are read; a summary of the largest size has room for half as many."""
+MAX_ITEMS = 600
+"""The most names that are read; a summary of the largest size has room for as many."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 

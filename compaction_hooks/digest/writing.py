@@ -38,7 +38,7 @@ SHARES: Mapping[Section, float] = {
     Section.ASSISTANT_FACTS: 0.3,
 }
 """The part of a summary that a section may take, in the order in which sections choose; steps and identifiers have the rest."""
-NAMES_SHARE = 0.2
+NAMES_SHARE = 0.3
 """The part of a summary that is for identifiers."""
 LEAST_TOKENS = 50
 """A section may take so many tokens, however small the text: its heading and one line."""
@@ -99,7 +99,7 @@ def choose(
     for_names = min(max_tokens * NAMES_SHARE, sum(len(item.text) for item in names) / CHARS_PER_TOKEN)
     choice.take(ranked.get(Section.DONE, ()), choice.room - for_names)
     choice.take(names, for_names + HEADING_TOKENS)
-    for section in (Section.DONE, *SHARES):
+    for section in (Section.DONE, *SHARES, Section.IDENTIFIERS):
         choice.take(ranked.get(section, ()), room)
     return sorted(choice.chosen, key=lambda item: item.place)
 

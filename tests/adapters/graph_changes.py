@@ -60,7 +60,7 @@ def opened(build: Build, stage: Stage, *first: Answer, checkpointer: Any = None,
 def check_travel_in_time(build: Build, stage: Stage) -> None:
     """Go back before the first compaction and between two, and forward again to the tip that was left."""
     talk = opened(build, stage)
-    talk.say(19)
+    talk.say(18)
     paid = len(summarized(talk.side))
     assert paid >= 2
     states = reversed(list(talk.graph.get_state_history(talk.config)))

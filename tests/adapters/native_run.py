@@ -19,7 +19,7 @@ MODEL = "claude-opus-5-5"
 OTHER = "claude-fable-5-1"
 RESULT = "line of the file that was asked for\n" * 40
 REQUEST = "Read all parts, one after the other."
-SETTINGS = CompactionSettings(keep_recent_tokens=1_000, clear_tool_results=False)
+SETTINGS = CompactionSettings(keep_recent_tokens=500, clear_tool_results=False)
 KEYWORDS: dict[str, Any] = {"context_window": 5_500, "settings": SETTINGS, "carry": lambda _: [Carried("plan", PLAN)]}
 """The keywords of a controller, by which it compacts every few steps, with a text that comes back."""
 

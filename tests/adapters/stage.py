@@ -94,7 +94,7 @@ def check_denied_call(messages: list[Any], message_format: Any, result: str) -> 
     hooks = CompactionController(context_window=64_000, format=message_format)
     record = hooks.compact_sync(messages, keep_recent_tokens=0).record
     assert record is not None
-    assert f"- [ ] push(branch=main) -> FAILED: {result}" in record.summary
+    assert f"- [x] push(branch=main) -> FAILED: {result}" in record.summary
     assert DENIED not in record.summary.partition("## Progress")[0]
 
 
