@@ -29,12 +29,10 @@ from compaction_hooks.view.texts import RECALL_TOOL
 CONSTRAINTS_RATIO, SMALL_RATIO = 0.5, 0.4
 """The part of a summary that constraints of the user may take which it lacks; beyond it the newest are put back. The second holds
 below `SMALL_SUMMARY_TOKENS`: with half of 400 tokens for constraints, a fifth of the user's facts was left, else half and more."""
-MOST_MEDIA = 20
-"""The most lines that name the user's images and documents: the newest."""
-OUR_SECTIONS = {Section.DONE, Section.IN_PROGRESS, Section.BLOCKED}
+OUR_SECTIONS = {Section.GOAL, Section.DONE, Section.IN_PROGRESS, Section.BLOCKED}
 """The sections that our prompt asks for and code can fill, if a text has neither heading nor items."""
 FILLED = {
-    *REQUESTS,
+    Section.GOAL,
     Section.DONE,
     Section.STATE,
     Section.USER_FACTS,
@@ -119,7 +117,7 @@ def complete(written: WrittenSummary, facts: Facts, room: Room) -> str:
     text, words = written.text, room.find_words()
     constraints = [*dict.fromkeys(limit for spoken in words for limit in spoken.constraints)]
     lines = [*dict.fromkeys(line for spoken in words for line in spoken.media)]
-    media = _lacking(text, lines[-MOST_MEDIA:], Section.USER_FACTS)
+    media = _lacking(text, lines, Section.USER_FACTS)
     if written.is_by_rule and not media and not _lacking(text, constraints, Section.CONSTRAINTS):
         return text
 
@@ -155,7 +153,7 @@ def _add_constraints(repair: _Repair, constraints: Sequence[str], *, has_recall:
     if newest_fitting(lacking, repair.room, size) != lacking:
         items = newest_fitting(_lacking("", constraints, Section.CONSTRAINTS), most, size)
         taken = sum(size(item.text) + LINE_TOKENS for item in items) + 4 * HEADING_TOKENS
-        repair.shrink(write(Facts((), repair.text), min(allowance - taken, size(repair.text))))
+        repair.take(write(Facts((), repair.text), min(allowance - taken, size(repair.text))))
         lacking = _lacking(repair.text, constraints, Section.CONSTRAINTS)
 
     added = repair.add(lambda room: newest_fitting(lacking, min(room - HEADING_TOKENS, most), size))
@@ -175,18 +173,17 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     sections: Set[Section] = set()
     identifier_tokens, headed = room.identifier_tokens, headed_sections(written.text)
     if written.asks_for_headings or (headed - {Section.NOTES} and not written.has_form):
-        requests = {*REQUESTS} if Section.GOAL not in headed else set[Section]()
-        sections = (OUR_SECTIONS - headed) | requests | (FILLED if identifier_tokens is None else set())
+        sections = (OUR_SECTIONS - headed) | (FILLED if identifier_tokens is None else set())
     elif identifier_tokens is None:
         identifier_tokens = IDENTIFIER_TOKENS
     if not sections and identifier_tokens == 0:
         return
 
     ranked = facts.rank_items(room.allowance, room.size)
-    asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
-    asked = [item for item in asked if item.text not in repair.text]
-    lacking = {section: ranked[section] for section in sections - {*REQUESTS}}
-    lacking |= {Section.ASKED: asked} if sections & {*REQUESTS} else {}
+    lacking = {section: ranked[section] for section in sections - {Section.GOAL}}
+    if Section.GOAL in sections:
+        asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
+        lacking[Section.ASKED] = [item for item in asked if item.text not in repair.text]
     repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, room.tags + repair.text))
 
     # In a conversation without tools facts are in place of identifiers.
@@ -194,8 +191,7 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     most = identifier_tokens
     if most is None:
         most = room.allowance if facts.is_chat else int(room.allowance * NAMES_SHARE)
-    shown = room.tags + repair.text
-    names = [item for item in ranked[listed] if item.text not in shown]
+    names = [item for item in ranked[listed] if item.text not in room.tags + repair.text]
     repair.add(lambda tokens: first_fitting(names, min(tokens, most), room.size))
 
 
@@ -216,9 +212,8 @@ class _Repair:
     most: int | None = None
 
     def __init__(self, text: str, measure: Size, size: Size, allowance: int) -> None:
-        self.text: str = text
-        self.tokens = measure(text)
         self._measure, self.size, self.allowance = measure, size, allowance
+        self.take(text)
 
     @property
     def room(self) -> int:
@@ -226,8 +221,8 @@ class _Repair:
         room = self.allowance - self.size(self.text)
         return min(room, room if self.most is None else self.most - self.tokens) - HEADING_TOKENS
 
-    def shrink(self, text: str) -> None:
-        """Take a smaller text in place of the one so far."""
+    def take(self, text: str) -> None:
+        """Take another text in place of the one so far."""
         self.text, self.tokens = text, self._measure(text)
 
     def add(self, choose: Callable[[int], list[Item]]) -> list[Item]:
@@ -235,7 +230,13 @@ class _Repair:
         room = self.room
         for _ in range(TRIES):
             items = choose(room)
-            if self._take(self._text_with([*map(as_data, items)])):
+            if not items:
+                break
+
+            text = self._text_with([*map(as_data, items)])
+            tokens = self._measure(text)
+            if self.size(text) <= self.allowance and (self.most is None or tokens <= self.most):
+                self.text, self.tokens = text, tokens
                 return items
             room = int(room * STEP)
         return []
@@ -251,11 +252,3 @@ class _Repair:
                 text = f"{before}{heading}{lines}\n{after}"
                 items = [item for item in items if item.section is not section]
         return f"{text.rstrip()}\n\n{render(items)}".strip() if items else text
-
-    def _take(self, text: str) -> bool:
-        """Take a text if it fits, and return whether it does."""
-        tokens = self._measure(text) if text != self.text else self.tokens
-        fits = text == self.text or (self.size(text) <= self.allowance and (self.most is None or tokens <= self.most))
-        if fits:
-            self.text, self.tokens = text, tokens
-        return fits

@@ -2,7 +2,7 @@
 
 1. Only the user's own words count: no code, log, quotation, mail, licence or page that he pasted.
 2. A sentence counts by a cue word, by a form that speaks of all answers or of each time, or if it calls itself a rule.
-3. A question, the head of a list and small talk are no constraints.
+3. A question and the head of a list are no constraints.
 
 The requests are kept too, so a constraint that is missed is lost only with its request. A sentence that is wrongly taken for one
 costs the room of others for good: the words are few.
@@ -17,10 +17,8 @@ from itertools import chain
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.statements import (
     MAX_SENTENCE_CHARS,
-    PROSE_CHARS,
     SHORT_CHARS,
     is_prose,
-    is_small_talk,
     spoken_sentences,
 )
 from compaction_hooks.digest.text import quote, without_code, without_pasted
@@ -84,8 +82,7 @@ def limiting_sentences(request: str) -> list[str]:
 
 
 def _is_constraint(sentence: str) -> bool:
-    least_chars = PROSE_CHARS if is_small_talk(sentence) else SHORT_CHARS
-    return has_cue(sentence) and is_prose(sentence, least_chars) and not sentence.endswith((":", "：", "?", "？"))
+    return has_cue(sentence) and is_prose(sentence, SHORT_CHARS) and not sentence.endswith((":", "：", "?", "？"))
 
 
 def has_cue(sentence: str) -> bool:

@@ -1,25 +1,24 @@
 """The names, numbers and addresses that later steps are likely to need, with the key they had.
 
-Past use gives the value of a name: the messages that name it, each by its speaker and its age. Recorded agents soon use again the
-names that they and the user named, of any kind, and rarely a name that is only in results.
+Past use alone gives the value of a name: the messages that name it, each by its speaker and its age. Recorded agents soon use
+again the names that they and the user named, of any kind, and rarely a name that is only in results.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from compaction_hooks.digest.outline import Item, Section
-from compaction_hooks.digest.text import both_ends, defuse
-from compaction_hooks.files.operations import EDIT_KEYS, CallMade, as_fields, as_items, plain_key
+from compaction_hooks.digest.text import defuse
+from compaction_hooks.files.operations import CallMade, as_fields, as_items
 from compaction_hooks.history.history import texts_of
 from compaction_hooks.messages import Message, Role, Text, ToolCall, ToolResult
 from compaction_hooks.text.escaping import remove_noise
-from compaction_hooks.view.texts import HANDLE, RECALL_TOOL
+from compaction_hooks.view.texts import HANDLE
 
 MAX_CHARS = 200
 """A longer word is data, not a name."""
@@ -27,37 +26,23 @@ MAX_VALUE_CHARS = 80
 """A longer value under a key is data, not a name."""
 SCAN_CHARS = 10_000
 """The most characters of one result or argument that are read at each end; of an older result less, by its weight."""
-MAX_KEPT_CHARS = 50_000
-"""The most characters of one text in a kept message that are read at each end."""
 MAX_ITEMS = 600
 """The most names that are read; a summary of the largest size has room for as many."""
 MAX_DEPTH = 20
 """Levels of nested arguments that are read: deeper ones would exhaust the stack before they named anything."""
 
-ROW = 0.01
-"""Added to the weight of a row: it is that of its heaviest value."""
-CALL, WRITTEN, RESULT = 3.0, 1.5, 0.5
-"""Weights of a tool call that names a word, of a text that it writes, and of a result."""
+CALL, RESULT = 3.0, 0.5
+"""Weights of a tool call and of a result that names a word."""
 SPEAKERS: Mapping[Role, float] = {"user": 3.0, "assistant": 2.0}
 """Weights of a text that names a word, by its speaker."""
-LEAST_CHARS = 6
-"""Added to the length of a name, whose root divides its weight: the next steps of recorded agents used 3 to 7 % more of as many
-tokens of names than by weight alone."""
-KEYED = 2.0
-"""Factor for a name with a key: recorded agents used a third and more of those that only a key makes a name, a tenth of others."""
 LISTING = 100
-"""A result that names more than this is a listing: its names share the weight of this many."""
+"""A message that names more than this is a listing: its names share the weight of this many."""
 LEAST_WEIGHT = 0.1
 """A name below this weight is not listed: an old listing would fill the room that nothing else needs."""
 HALF_AGE = 20
 """The number of later messages at which a mention has half of its weight."""
 SUMMARY = 3.0
 """Weight of the first place in a line of an earlier summary; later places count as older messages do."""
-
-BETWEEN = " | "
-"""The text between the values of a row, and between their keys."""
-MAX_MEMBERS = 4
-"""The most values of a row."""
 
 KINDS = frozenset({"url", "email", "id", "number", "path", "symbol"})
 _GAP = re.compile(r"[^!#-&*+\-.-:?-Z^_a-z~]")
@@ -66,18 +51,9 @@ _GAP_BYTES = bytes(ord(" ") if _GAP.match(chr(byte)) else byte for byte in range
 """A table that makes spaces of gaps: splitting bytes takes a third of the time of a pattern."""
 _KEYED = re.compile(r'"([A-Za-z_][\w.-]{0,40})"\s{0,20}:\s{0,20}(?:"([^"\\\n]{1,100})"|(-?\d[\d.]{0,20}))')
 _KEY_ALONE = re.compile(r'"[A-Za-z_][\w.-]{0,40}"(?=\s{0,20}:)')
-_ROW = re.compile(r"\{[^{}]{1,2000}\}")
 _TELLING = re.compile(r"[/@_]|[a-z][A-Z]|\w\.[A-Za-z_]|\d(?:\D|\d{4}|(?<=\D.))")
 """Fewer than five digits alone are no name: half of all words with digits."""
 _WITH_PORT = re.compile(r"[^:/]+:\d{4,5}")
-_CONTEXT_LINE = re.compile(r"\.\w{1,8}(-\d+(?:-|$))")
-"""The number of a line next to a match of `grep`, behind the name of its file."""
-_NOISE = re.compile(
-    r"(?i:l\d+(?:-l?\d+)?|0x[\da-f]+|v\d+\.\d[\w.-]*)|\d+-+\d+|__\w+"
-    r"|(?:toolu|call|chatcmpl|msg|resp|fc|rs)_\w{8,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}"
-)
-"""Numbers and ranges of lines, versions, special names of Python, ids of calls and UUIDs: at most 2 % are used again, unless they
-have a key."""
 UNSPOKEN = frozenset({"url", "number"})
 """Kinds that are no names if only results have them: at most 2 % are used again."""
 _URL = re.compile(r"https?://\S{3,}")
@@ -98,10 +74,7 @@ _NAMING_KEY = lru_cache(
         re.I,
     ).search
 )
-_DULL_KEY = lru_cache(
-    re.compile(r"(?:description|timeout|limit|offset|output_?mode|status|active_?form)$", re.I).search
-)
-"""Both are asked for each value, and there are few keys."""
+"""It is asked for each value, and there are few keys."""
 
 
 @dataclass(eq=False, repr=False)
@@ -116,15 +89,10 @@ class Mentions:
     weights: dict[str, float] = field(default_factory=dict[str, float])
     keys: dict[str, str] = field(default_factory=dict[str, str])
 
-    def add(self, names: Iterable[str], weight: float) -> None:
+    def add(self, names: Collection[str], weight: float) -> None:
         """Count one mention of each name."""
         for name in names:
-            self.weights[name] = self.weights.get(name, 0.0) + weight
-
-    def rate(self, name: str) -> float:
-        """Return the weight of a name for the room that it takes; 0 if nothing named it."""
-        key = KEYED if name in self.keys else 1.0
-        return key * self.weights.get(name, 0.0) / math.sqrt(LEAST_CHARS + len(name))
+            self.weights[name] = self.weights.get(name, 0.0) + weight * min(1.0, LISTING / len(names))
 
 
 def find_words(text: str) -> set[str]:
@@ -148,16 +116,13 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
         _count_earlier(item, mentions, age)
 
     arguments = {id(made.call): made for made in calls}
-    recalled = {made.call.id for made in calls if made.call.name == RECALL_TOOL}
-
     for place, message in enumerate(messages):
         decay = _decay(len(messages) - place)
         for part in message.parts:
             match part:
                 case ToolResult() if RESULT * decay >= LEAST_WEIGHT:  # of less weight, alone, it would not be listed
-                    text = remove_noise(_read_ends(part.text, int(SCAN_CHARS * decay)))
-                    _count_result(HANDLE.sub(" ", text) if part.call_id in recalled else text, mentions, decay)
-                case ToolCall() if part.name != RECALL_TOOL:  # handles are of no use for the next step
+                    _count_result(remove_noise(_read_ends(part.text, int(SCAN_CHARS * decay))), mentions, decay)
+                case ToolCall():
                     _count_call(arguments[id(part)], mentions, decay)
                 case Text() if message.role in SPEAKERS:
                     mentions.add(find_words(part.text), SPEAKERS[message.role] * decay)
@@ -173,17 +138,11 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
         known: Values that are elsewhere in the context, such as the paths in the file lists.
         shown: Messages that stay: what they name is not listed.
     """
-    text = "\n".join(both_ends(each, MAX_KEPT_CHARS) for each in texts_of(shown))
+    text = "\n".join(texts_of(shown))
     each_once = b" ".join(_split(text)).decode()  # shorter than the text
-    scored: list[tuple[float, bool, str]] = []
+    named = ((-weight, name not in mentions.keys, name) for name, weight in mentions.weights.items())
 
-    for name, weight in mentions.weights.items():
-        if weight >= LEAST_WEIGHT and name not in known:
-            # A row comes before its values, which are then not repeated.
-            rate = max(map(mentions.rate, name.split(BETWEEN))) + ROW if BETWEEN in name else mentions.rate(name)
-            scored.append((-rate, name not in mentions.keys, name))
-
-    for _, _, name in sorted(scored)[:MAX_ITEMS]:
+    for _, _, name in sorted(each for each in named if -each[0] >= LEAST_WEIGHT and each[2] not in known)[:MAX_ITEMS]:
         if name in (text if _GAP.search(name) else each_once):
             continue
         # The key of a name that does not say itself of what kind it is, or its kind.
@@ -228,11 +187,9 @@ def _count_earlier(item: Item, mentions: Mentions, decay: float) -> None:
 
 def _count_result(text: str, mentions: Mentions, decay: float) -> None:
     """Count the names of a result once each, with the keys of its members."""
-    keys: dict[str, str] = {}
-    if '":' in text or '" :' in text:
-        keys, text = _find_members(text), _KEY_ALONE.sub(" ", text)
-    names = {word for word in find_words(text) if kind_of(word) not in UNSPOKEN}.union(keys)
-    mentions.add(names, RESULT * decay * min(1.0, LISTING / max(len(names), 1)))
+    keys = _find_members(text)
+    names = {word for word in find_words(_KEY_ALONE.sub(" ", text)) if kind_of(word) not in UNSPOKEN}.union(keys)
+    mentions.add(names, RESULT * decay)
     for value, key in keys.items():
         mentions.keys.setdefault(value, key)
 
@@ -251,9 +208,7 @@ def _read_run(run: bytes) -> tuple[str, ...]:
     words: list[str] = []
     for piece in (bare,) if is_one else bare.split(":"):
         word = piece.lstrip("!?*&-").rstrip(".!?*_-&~")
-        if "-" in word and (line := _CONTEXT_LINE.search(word)) and "://" not in word:
-            word = word[: line.start(1)]
-        if len(word) > 2 and kind_of(word) and not _NOISE.fullmatch(word):
+        if len(word) > 2 and kind_of(word) and not HANDLE.fullmatch(word):  # the recall tool alone uses handles
             words.append(word)
     return tuple(words)
 
@@ -268,42 +223,21 @@ def _read_ends(text: str, chars: int) -> str:
 
 
 def _find_members(text: str) -> dict[str, str]:
-    """Return the values of JSON members in a text that have a key for names, each with its key; those of one row as one."""
-    names: dict[str, str] = {}
-    in_rows: set[str] = set()
-
-    # Apart, passengers and their dates of birth are lists that do not say who is who.
-    for row in _ROW.findall(text):
-        members = [(key, value) for key, value in _read_members(row) if _is_named(value, key) or kind_of(value)]
-        keys, values = zip(*members[:MAX_MEMBERS], strict=True) if members else ((), ())
-        if len(values) > 1 and any(map(_is_named, values, keys)):
-            names[BETWEEN.join(values)] = BETWEEN.join(keys)
-            in_rows.update(values)
-
-    names.update((value, key) for key, value in _read_members(text) if _is_named(value, key) and value not in in_rows)
-    return names
-
-
-def _read_members(text: str) -> Iterator[tuple[str, str]]:
-    return ((match[1], defuse((match[2] or match[3]).strip())) for match in _KEYED.finditer(text))
+    """Return the values of JSON members in a text that have a key for names, each with its key."""
+    members = ((match[1], defuse((match[2] or match[3]).strip())) for match in _KEYED.finditer(text))
+    return {value: key for key, value in members if _is_named(value, key)}
 
 
 def _count_call(made: CallMade, mentions: Mentions, decay: float) -> None:
-    """Count the names in the arguments of a call: its values under a key for names, and the words of the others.
-
-    A text that it writes counts less, and less again if it has many: a page's style classes are no names that the next call needs.
-    """
+    """Count the names in the arguments of a call: its values under a key for names, and the words of the others."""
     names: set[str] = set()
-    written: set[str] = set()
     for key, value in _leaves("", made.arguments):
         if _is_named(value, key):
             names.add(defuse(value))
             mentions.keys[defuse(value)] = key
-        elif not _DULL_KEY(key):
-            found = find_words(_read_ends(value, SCAN_CHARS))
-            (written if plain_key(key) in EDIT_KEYS else names).update(found)
+        else:
+            names |= find_words(_read_ends(value, SCAN_CHARS))
     mentions.add(names, CALL * decay)
-    mentions.add(written - names, WRITTEN * decay * min(1.0, LISTING / max(len(written), 1)))
 
 
 def _leaves(key: str, value: object, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -61,8 +61,6 @@ LEFT_OUT = "(Left out: "
 """The beginning of a line about words that a summary has no room for; it is not carried to the next."""
 LINE_TOKENS, HEADING_TOKENS = 2, 20
 """Estimates of a bullet and a line break, and of the longest heading with the one above it."""
-MAX_LINES = 2_000
-"""The most lines of a summary that are read: ours have a tenth."""
 
 _ESCAPED_CLOSE = "<\\/request>"
 _REQUEST_TAG = re.compile(r"<(?=\s*+/?\s*request)", re.IGNORECASE)
@@ -182,7 +180,7 @@ def _read_blocks(text: str) -> Iterator[str]:
     request: list[str] = []
     is_code = False
 
-    for line in text.split("\n")[:MAX_LINES]:
+    for line in text.split("\n"):
         if request:
             request.append(line)
             if line.endswith(CLOSE_REQUEST):
@@ -200,17 +198,12 @@ def _read_blocks(text: str) -> Iterator[str]:
     yield from request
 
 
-def without_bullet(line: str) -> str:
-    """Return a line of a summary without the spaces and the bullet in front."""
-    return _BULLET.sub("", line.lstrip(), count=1)
-
-
 def _read_item(block: str, section: Section, group: str) -> Item | None:
     if block.startswith(OPEN_REQUEST) and block.endswith(CLOSE_REQUEST):
         request = block[len(OPEN_REQUEST) : -len(CLOSE_REQUEST)].replace(_ESCAPED_CLOSE, CLOSE_REQUEST)
         return Item(section=section if section in REQUESTS else Section.GOAL, text=request)
 
-    body = without_bullet(block)
+    body = _BULLET.sub("", block, count=1)
     box = _BOX.match(body)
     if box:
         body = body[box.end() :]

@@ -21,7 +21,7 @@ from compaction_hooks.digest.outline import (
     parse,
     render,
 )
-from compaction_hooks.digest.replies import Reply, parse_reply, read_reply, reply_items
+from compaction_hooks.digest.replies import ARROW, read_reply, reply_items
 from compaction_hooks.digest.said import said_items
 from compaction_hooks.digest.statements import (
     foreign_items,
@@ -43,8 +43,6 @@ from compaction_hooks.view.carried import has_carried, without_carried
 
 REQUESTS_SHARE = 0.36
 """The part of a summary that the user's first and newest request may take."""
-CHARS_PER_TOKEN = 2.8
-"""The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
 STEPS_SHARE = 0.4
 """About the part of a summary that is left for steps."""
 LEAST_STEP_TOKENS = 8
@@ -123,11 +121,6 @@ class Facts:
         return [made for made in self.calls if made.call.id != OF_PROVIDER]
 
     @cached_property
-    def kept_calls(self) -> Sequence[CallMade]:
-        """The tool calls of the kept messages."""
-        return read_calls(self.kept)
-
-    @cached_property
     def earlier(self) -> Sequence[Item]:
         """The items of the previous summary."""
         return parse(remove_file_tags(self.previous_summary or ""))
@@ -141,7 +134,7 @@ class Facts:
     def tasks(self) -> Sequence[Item]:
         """The tasks that are still open."""
         begun = items_under(self.told, Section.IN_PROGRESS)
-        return task_items(self._said, self.calls, begun, self.kept, self.kept_calls)
+        return task_items(self._said, self.calls, begun, self.kept, read_calls(self.kept))
 
     @cached_property
     def is_chat(self) -> bool:
@@ -181,14 +174,15 @@ class Facts:
             spare: The tokens that nothing else needs: the user's requests have them, too.
         """
         replies = reply_items(self._replies, items_under(self.told, Section.REPLIES))
-        answers = {parse_reply(item.text).answer for item in replies}
+        answers = {item.text.rpartition(ARROW)[2] for item in replies}
         asked = [text for at, text in enumerate(self.asked) if at in (0, len(self.asked) - 1) or text not in answers]
         texts = [*asked[:1], *asked[1:][-1:]] if self.is_chat else asked  # the others are facts
 
         requests = self._requests_under if self.is_chat else ()
         carried = items_under(self.told, *requests, Section.USER_FACTS, Section.ASSISTANT_FACTS)
-        has_reply = any(message.role == "user" for message in self._said)
-        facts = fact_items(self._chatted, carried, has_reply=has_reply if not self.is_chat else self._ends_with_user)
+        # Of a chat only the end is told without a reply.
+        replying = self._said[-1:] if self.is_chat else self._said
+        facts = fact_items(self._chatted, carried, has_reply=any(message.role == "user" for message in replying))
 
         most_steps = max_tokens // LEAST_STEP_TOKENS
         earlier = items_under(self.told, Section.DONE)[-most_steps:]
@@ -260,7 +254,7 @@ class Facts:
         texts = [request_texts(_read([message_at(at)])) for at in users]
         replies = (read_reply(message_at, at) for at in users)
         return {
-            "answer": dict.fromkeys(found[1].text for found in replies if found),
+            "answer": dict.fromkeys(found[1] for found in replies if found),
             "constraint": dict.fromkeys(limit for requests in texts for limit in _list_limits(requests)),
             "request": dict.fromkeys(text for requests in texts for text in requests),
             **read_classes(self.messages),
@@ -275,7 +269,7 @@ class Facts:
         return make_tests(self.messages)
 
     @cached_property
-    def _replies(self) -> Sequence[Reply]:
+    def _replies(self) -> Sequence[str]:
         """The user's short replies, with the questions that they answer."""
         # As they are: a call that the provider made of its own tool does not end what the assistant said.
         messages = [message for message in read_xml_calls(self.messages) if message.role != "system"]
@@ -291,10 +285,6 @@ class Facts:
     @cached_property
     def _said(self) -> Sequence[Message]:
         return [message for message in self.readable if not message.is_summary]
-
-    @property
-    def _ends_with_user(self) -> bool:
-        return bool(self._said) and self._said[-1].role == "user"
 
     @cached_property
     def _chatted(self) -> Sequence[Message]:

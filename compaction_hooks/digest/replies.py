@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from compaction_hooks.digest.outline import Item, Section
 from compaction_hooks.digest.statements import MAX_SENTENCE_CHARS
 from compaction_hooks.digest.text import (
     calls_for_reply,
     has_wide,
-    is_asking,
     one_line,
     quote,
     sentences,
-    size,
     without_code,
 )
-from compaction_hooks.digest.told import find_terms
 from compaction_hooks.harness import is_said, is_summary_message, strip_harness
 from compaction_hooks.messages import Message
 
-REPLY_TOKENS = 30
-"""The most tokens of a short reply, as `text.size` counts: a longer one can be understood alone."""
+REPLY_BYTES = 84
+"""The most bytes of a short reply: a longer one can be understood alone."""
 QUESTION_CHARS, OTHER_CHARS, ROW_CHARS = 120, 60, 300
 """The most characters of a question; of a sentence next to it, such as a choice; and of all questions and choices together."""
 WIDE_PART = 0.4
@@ -37,7 +33,6 @@ MOST_CHARS = 5_000
 ARROW = " -> "
 """Between the question and the reply, in the text of an item."""
 
-_WORD = re.compile(r"\w[\w-]*")
 _BULLET = re.compile(r"\A(?:[-*+•#>]+\s+|\[[ xX~/-]\]\s*)+")
 _NUMBERED = re.compile(r"\A\W{0,3}(?:\d{1,2}|[A-Za-z])[.):](?:\W|\Z)")
 _ENDS_WITH_NUMBER = re.compile(r"(?:\A|[:：]\s*)\W{0,3}(?:\d{1,2}|[A-Za-z])[.)]\Z")
@@ -49,29 +44,8 @@ _YES = re.compile(
 )
 
 
-class Reply(NamedTuple):
-    """A short reply of the user, and the question that it answers, each on one line."""
-
-    question: str
-    answer: str
-
-    @property
-    def text(self) -> str:
-        """The line of both."""
-        return f"{self.question}{ARROW}{self.answer}"
-
-    def is_kept(self, lines: Iterable[str]) -> bool:
-        """Return whether one of these lines has the reply, word for word, with the question or a word of it."""
-        words = _content(self.question)
-        return any(
-            self.text in line
-            or (_has_words(line, self.answer) and not words.isdisjoint(_content(line)) and not is_asking(line))
-            for line in lines
-        )
-
-
-def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Reply] | None:
-    """Return the short reply that a message of the user gives to the questions before it, and the place of their message.
+def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, str] | None:
+    """Return the place of the questions that a message of the user shortly replies to, and one line with both.
 
     They end what the assistant said before, in one message without calls or in several in a row; None without.
     """
@@ -79,7 +53,7 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
     if answering.role != "user" or is_summary_message(answering):
         return None
     answer = strip_harness(answering.text).strip()
-    if size(answer) > REPLY_TOKENS or not is_said(answer):
+    if len(answer.encode("utf-8", "replace")) > REPLY_BYTES or not is_said(answer):
         return None
 
     text = ""
@@ -89,23 +63,17 @@ def read_reply(message_at: Callable[[int], Message], at: int) -> tuple[int, Repl
             return None
         text = f"{message.text}\n{text}"
         if question := _find_question(text, answer):
-            return place, Reply(question, quote(answer, len(answer)))
+            return place, f"{question}{ARROW}{quote(answer, len(answer))}"
     return None
 
 
-def parse_reply(text: str) -> Reply:
-    """Read back the line of a question and its reply."""
-    question, _, answer = text.rpartition(ARROW)
-    return Reply(question, answer)
-
-
-def reply_items(replies: Iterable[Reply], earlier: Iterable[Item]) -> list[Item]:
+def reply_items(replies: Iterable[str], earlier: Iterable[Item]) -> list[Item]:
     """Return the replies with their questions, the newest first.
 
     Args:
         earlier: Those of an earlier summary.
     """
-    texts = dict.fromkeys([item.text for item in earlier] + [reply.text for reply in replies])
+    texts = dict.fromkeys([*(item.text for item in earlier), *replies])
     return [Item(Section.REPLIES, text, place=at) for at, text in enumerate(texts)][::-1]
 
 
@@ -150,15 +118,3 @@ def _find_row(raw: Sequence[str], asks: Sequence[bool], last: int, answer: str) 
             break
     has_lead = first > 0 and is_listed[first] and raw[first - 1].endswith((":", "："))
     return first - has_lead
-
-
-def _content(text: str) -> set[str]:
-    """Return the words that a text is about: long ones and those with a digit; of a script without spaces pairs of characters."""
-    words = {word for word in _WORD.findall(text.lower()) if word.isascii() or not has_wide(word)}
-    telling = {word for word in words if len(word) > 3 or any(map(str.isdigit, word))}
-    return telling | {term for term in find_terms(text) if has_wide(term)}
-
-
-def _has_words(line: str, words: str) -> bool:
-    """Return whether a line has these words whole: "no" is not in "now"."""
-    return words in line and (has_wide(words) or re.search(rf"(?<!\w){re.escape(words)}(?!\w)", line) is not None)

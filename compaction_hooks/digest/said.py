@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compaction_hooks.digest.outline import Item, Section
-from compaction_hooks.digest.statements import PROSE_CHARS, is_prose, is_small_talk, spoken_sentences
+from compaction_hooks.digest.statements import is_prose, is_small_talk, spoken_sentences
 from compaction_hooks.digest.text import calls_for_reply, quote, without_pasted
 from compaction_hooks.messages import Message
 
-SAID_CHARS, CHARS_PER_TOKEN = 400, 0.5
-"""The most characters of one message, its beginning and its end; and for each token of a small summary."""
+SAID_CHARS = 400
+"""The most characters of one message, its beginning and its end; in a small summary half as many as that has tokens."""
 MOST_SAID = 60
 """The most messages of which something is said, the newest: a summary of the largest size has room for half."""
 
@@ -25,7 +25,7 @@ def said_items(messages: Sequence[Message], earlier: Sequence[Item], max_tokens:
         earlier: Those of an earlier summary.
         max_tokens: The size of the new one.
     """
-    chars = min(SAID_CHARS, int(max_tokens * CHARS_PER_TOKEN))
+    chars = min(SAID_CHARS, max_tokens // 2)
     items: list[Item] = []
     is_answered = False
     for place in reversed(range(len(messages))):
@@ -51,7 +51,7 @@ def _tell(message: Message, *, is_answered: bool) -> str:
     told = [
         sentence
         for sentence in sentences
-        if is_prose(sentence, PROSE_CHARS)
+        if is_prose(sentence)
         and not is_small_talk(sentence)
         and not (calls_for_reply(sentence) and (is_answered or message.calls))
     ]

@@ -30,8 +30,8 @@ OPENING_CHARS = 90
 """The characters that are left of such a request when there is no room for its two ends."""
 PROSE_CHARS, SHORT_CHARS = 15, 8
 """The least characters of a sentence, and of one that limits something: "Use tabs."."""
-MAX_SENTENCES, MAX_SENTENCE_CHARS = 2_000, 1_000
-"""The most sentences of a message that are read from each end, and characters of each: a larger text was pasted."""
+MAX_SENTENCE_CHARS = 1_000
+"""The most characters of a sentence that are read: a longer one was pasted."""
 QUOTED_CHARS = 40
 """The characters at the beginning of a request that a quotation shares with it."""
 
@@ -127,11 +127,12 @@ def _cut_to(text: str, room: float, size: Size) -> str:
 
 
 def spoken_sentences(text: str) -> list[str]:
-    """Return the sentences of a message, at most `MAX_SENTENCES` from each end: no code, no marks of lists."""
-    spoken = sentences(without_code(text))
-    if len(spoken) > 2 * MAX_SENTENCES:
-        spoken = spoken[:MAX_SENTENCES] + spoken[-MAX_SENTENCES:]
-    return [bare for sentence in spoken if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))]
+    """Return the sentences of a message without code and marks of lists."""
+    return [
+        bare
+        for sentence in sentences(without_code(text))
+        if (bare := _LIST_MARK.sub("", sentence[:MAX_SENTENCE_CHARS], count=1))
+    ]
 
 
 def is_small_talk(sentence: str) -> bool:
@@ -139,7 +140,7 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.match(sentence) is not None
 
 
-def is_prose(sentence: str, least_chars: int) -> bool:
+def is_prose(sentence: str, least_chars: int = PROSE_CHARS) -> bool:
     """Return whether a sentence is written rather than pasted: long enough, mostly letters, no line of a table or of code."""
     start = sentence[:SENTENCE_CHARS]
     letters = sum(map(str.isalpha, start))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compaction_hooks.digest.outline import Item, Section
-from compaction_hooks.digest.text import both_ends, defuse, one_line
+from compaction_hooks.digest.text import CHARS_PER_TOKEN, both_ends, defuse, one_line
 from compaction_hooks.files.operations import (
     EDIT_KEYS,
     PATH_KEYS,
@@ -34,8 +34,6 @@ PATH_NAMES = 2
 """The last names of a path that tell which file it is: the file lists have the whole."""
 PATCHES = ("*** Begin", "*** Update", "*** Add", "--- ", "diff --git", "@@ ")
 """The beginnings of a patch."""
-CHARS_PER_TOKEN = 3
-"""About as many characters of a step's line are one token."""
 REFUSAL_CHARS = 400
 """The most characters of the words that the result of a refused call gives as the user's; recorded ones are shorter."""
 SCAN_CHARS = 2_000
@@ -80,8 +78,8 @@ def step_items(earlier: Sequence[Item], calls: Sequence[CallMade], max_tokens: f
 def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
     """Return one line for each tool call, except those for thinking, recalling and to-do lists, unless refused."""
     for made in calls:
-        is_refused = made.result is not None and words_of_refusal(made.result.text) != ""
-        if is_refused or not _NO_STEP.match(_base_name(made.call.name)):
+        name = made.call.name.rpartition("__")[2].rpartition(".")[2]  # without the server that offers the tool
+        if not _NO_STEP.match(name) or (made.result and words_of_refusal(made.result.text)):
             yield _tell(made, outcome_chars)
 
 
@@ -95,7 +93,8 @@ def _tell(made: CallMade, outcome_chars: int) -> str:
     elif made.has_failed:
         outcome = f"FAILED: {_first_error(text) or _beginning(text, outcome_chars)}"
     elif is_edit:
-        outcome = _changed_lines(text) + _first_change(made.arguments)
+        numbers = _NUMBERED.findall(both_ends(text, SCAN_CHARS))
+        outcome = (f"lines {numbers[0]}-{numbers[-1]}: " if numbers else "") + _first_change(made.arguments)
     elif made.command is not None:
         outcome = _first_error(text) or _beginning(text, outcome_chars)
     else:
@@ -134,11 +133,6 @@ def _describe_value(value: object) -> str:
     return one_line(compact.replace('\\"', "'").replace('"', ""), ARGUMENT_CHARS)
 
 
-def _base_name(name: str) -> str:
-    """Return the tool's own name, without the server that offers it."""
-    return name.rpartition("__")[2].rpartition(".")[2]
-
-
 def _first_change(arguments: Mapping[str, object]) -> str:
     """Return the first line that an edit changed; of a new text, its first line that says something."""
     old, new = _edited_lines(arguments)
@@ -163,12 +157,6 @@ def _edited_lines(arguments: Mapping[str, object]) -> tuple[list[str], list[str]
             before, after = _edited_lines(as_fields(item) or {})
             old, new = old + before, new + after
     return old, new
-
-
-def _changed_lines(result: str) -> str:
-    """Return the range of lines that the result of an edit shows."""
-    numbers = _NUMBERED.findall(both_ends(result, SCAN_CHARS))
-    return f"lines {numbers[0]}-{numbers[-1]}: " if numbers else ""
 
 
 def _beginning(text: str, max_chars: int) -> str:

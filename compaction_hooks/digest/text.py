@@ -7,11 +7,8 @@ import re
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.shortening import shorten
 
-ASCII_CHARS_PER_TOKEN = 2.8
+CHARS_PER_TOKEN = 2.8
 """The median of Claude's and GPT's prompts of agents is 2.6 to 3.1 (recorded usage)."""
-WIDE_TOKENS = 1.2
-"""Tokens of one character outside ASCII: Chinese, Japanese and Korean take 0.8 to 2 characters per token."""
-
 CUT_OFF = " [...]"
 """The end of a text of which only the beginning is left."""
 TAIL_PERCENT = 35
@@ -56,18 +53,6 @@ _PASTED = re.compile(
     r"panic|hint|remote|make|sh|bash|git)[\]:]|npm (?:ERR!|WARN|error|warn)|(?:FAILED|ERROR) \S+::|[EW] {3})"
 )
 """The beginning of a line that was pasted rather than written."""
-
-
-def size(text: str) -> float:
-    """Return about how many tokens a text takes: quick, to choose between texts; the estimator measures the chosen ones.
-
-    >>> size("a" * 28), size("字" * 10)
-    (10.0, 12.0)
-    """
-    if text.isascii():
-        return len(text) / ASCII_CHARS_PER_TOKEN
-    ascii_chars = len(text.encode("ascii", "ignore"))
-    return ascii_chars / ASCII_CHARS_PER_TOKEN + (len(text) - ascii_chars) * WIDE_TOKENS
 
 
 def one_line(text: str, max_chars: int) -> str:

@@ -19,7 +19,8 @@ from compaction_hooks.digest.outline import (
     Size,
     render,
 )
-from compaction_hooks.digest.reading import CHARS_PER_TOKEN, Facts
+from compaction_hooks.digest.reading import Facts
+from compaction_hooks.digest.text import CHARS_PER_TOKEN
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 

@@ -14,9 +14,9 @@ from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
 class ExtractiveSummarizer(Value):
     """A summarizer that chooses and does not write: the same messages give the same summary, without a model or a network.
 
-    It keeps the user's requests and constraints word for word, each step with its outcome, open tasks and failures, and the
-    identifiers that later steps are likely to need. Its own earlier summary is read back, merged, and aged out item by item; one
-    by a model or by hand is kept line by line, its identifiers first.
+    It keeps the user's requests and constraints word for word, the newest steps with the beginning of their results, open tasks,
+    what the assistant said last, and the identifiers that later steps are likely to need. Its own earlier summary is read back,
+    merged, and aged out item by item; one by a model or by hand is kept line by line.
 
     Attributes:
         estimator: Measures the summary against `max_tokens`.
