@@ -24,13 +24,14 @@ from compaction_hooks.digest.outline import (
 from compaction_hooks.digest.replies import ARROW, read_reply, reply_items
 from compaction_hooks.digest.said import said_items
 from compaction_hooks.digest.statements import (
+    QUOTED_CHARS,
     foreign_items,
     request_items,
     request_texts,
 )
 from compaction_hooks.digest.steps import step_items
 from compaction_hooks.digest.tasks import task_items
-from compaction_hooks.digest.text import both_ends
+from compaction_hooks.digest.text import both_ends, is_cut_of
 from compaction_hooks.digest.told import fact_items, note_items
 from compaction_hooks.files import remove_file_tags
 from compaction_hooks.files.operations import CallMade, find_touched_files, read_calls
@@ -149,8 +150,10 @@ class Facts:
 
     @cached_property
     def _asked_before(self) -> Sequence[str]:
-        """The requests that the previous summary has."""
-        return [item.text for item in items_under(self.told, *self._requests_under)]
+        """The requests that the previous summary has, but for cut ones that the messages, or those that stay, have whole."""
+        asked = [item.text for item in items_under(self.told, *self._requests_under)]
+        whole = [*request_texts(self.readable), *self._shown] if asked else []
+        return [text for text in asked if not any(is_cut_of(text, other, QUOTED_CHARS) for other in whole)]
 
     @cached_property
     def constraints(self) -> Sequence[Item]:

@@ -118,6 +118,20 @@ def cut_middle(text: str, max_chars: int) -> str:
     return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
 
 
+def is_cut_of(text: str, whole: str, least_chars: int) -> bool:
+    """Return whether a text is what `opening` or `cut_middle` leaves of a whole one, with so many characters of its beginning.
+
+    >>> is_cut_of("Fix the parser, then [...]", "Fix the parser, then the lexer.", 9)
+    True
+    """
+    marker = _LEFT_OUT.search(text)
+    head, tail = (text[: marker.start()], text[marker.end() :]) if marker else (text.removesuffix(CUT_OFF), "")
+    if len(head) == len(text):
+        return False
+    head, tail, whole = (" ".join(each.split()) for each in (head, tail, whole))
+    return len(head) >= least_chars and whole.startswith(head) and whole.endswith(tail)
+
+
 def defuse(text: str) -> str:
     """Return a tool's text in a form that opens and closes no tags.
 

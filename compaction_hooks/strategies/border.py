@@ -1,7 +1,8 @@
 """The steps just before the recent messages: some stay in room that the user's words leave of the target, up to a summary's size.
 
 1. Only at a threshold: after an overflow, and by hand, a smaller view is wanted than the target.
-2. A step that does not fit whole stays with its long results and arguments shortened, as far as its tools' rules allow that.
+2. A step that does not fit whole stays with its long results and arguments shortened, as far as its tools' rules allow that: none
+   that is pinned, and none longer than the view shows it already.
 3. They do not begin with an answer without its question.
 4. Of equal tokens, messages next to the recent ones are worth more to the agent's next steps than more summary (docs/judged.md).
 """
@@ -12,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from compaction_hooks.messages import M
-from compaction_hooks.strategies.candidate import Goal, list_whole
+from compaction_hooks.strategies.candidate import Goal, list_able
 from compaction_hooks.strategies.reduce_parts import SHORTENING_SLACK, choose_shortened
-from compaction_hooks.view.parts import Reducible, Reduction, by_name
+from compaction_hooks.view.parts import OF_TOOLS, Reducible, Reduction, by_name, measure
 from compaction_hooks.view.snapshot import Snapshot
 
 MOST_STEPS = 20
@@ -54,13 +55,25 @@ def extend(
             border = Border(first, (), tokens)
             continue
 
-        parts = [part for part in list_whole(snapshot, first) if part.run < border.run]
+        parts, hidden = _list_parts(snapshot, range(first, border.run))
+        tokens -= hidden
         made = choose_shortened(parts, excess_tokens=tokens - int(room * (1 - SHORTENING_SLACK)), rules=goal.tool_rules)
         shortened = tokens - _saved(parts, made)
         if border.tokens + LEAST_TOKENS <= shortened <= room:
             border = Border(first, tuple(made), shortened)
         break
     return border
+
+
+def _list_parts(snapshot: Snapshot[M], runs: range) -> tuple[list[Reducible], int]:
+    """Return the results and arguments of some runs that may be shown smaller, as the view shows them, and the tokens by which it
+    shows them smaller already.
+    """
+    history, estimate = snapshot.history, snapshot.estimator.estimate_message_tokens
+    able = list_able(snapshot, runs, OF_TOOLS)
+    parts = [*measure(history, able, estimate, snapshot.view.reduced)]
+    whole = measure(history, able, estimate) if snapshot.view.reduced else parts
+    return parts, sum(part.tokens for part in whole) - sum(part.tokens for part in parts)
 
 
 def _saved(parts: Iterable[Reducible], reductions: Iterable[Reduction]) -> int:

@@ -173,13 +173,18 @@ def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]
 
     Texts and media of the current request's newest message are left out too.
     """
-    history, start = snapshot.history, goal.start
-    pinned = snapshot.user_pinned_pieces()
+    start = goal.start
     first = max(start.record.covered_runs if start else 0, snapshot.covered_runs)
-    listed = list_parts(history, range(first, history.run_count), kinds, has_recall=snapshot.has_recall)
-    able = (part for part in listed if part.piece not in pinned and _may_shrink(history, part))
+    able = list_able(snapshot, range(first, snapshot.history.run_count), kinds)
     view = start.view if start else snapshot.view
-    return [*measure(history, able, snapshot.estimator.estimate_message_tokens, view.reduced)]
+    return [*measure(snapshot.history, able, snapshot.estimator.estimate_message_tokens, view.reduced)]
+
+
+def list_able(snapshot: Snapshot[M], runs: Iterable[int], kinds: Collection[PartKind]) -> list[Reducible]:
+    """Return the parts of some runs that `find_parts` finds, without their sizes."""
+    history, pinned = snapshot.history, snapshot.user_pinned_pieces()
+    listed = list_parts(history, runs, kinds, has_recall=snapshot.has_recall)
+    return [part for part in listed if part.piece not in pinned and _may_shrink(history, part)]
 
 
 def list_whole(snapshot: Snapshot[M], first_run: int) -> list[Reducible]:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from compaction_hooks import CompactionRecord, CompactionSettings
+from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import PLAIN, Chat, Scripted, controller, steps, system, user
 
 WINDOW = 32_000
 LARGE = steps(1, 12_000, first=50)
 """A step that would not fit the target next to the recent ones."""
+SHORT = CompactionSettings(clear_tool_results=False, keep_recent_tokens=2_000)
 
 
 def conversation(border: Sequence[Chat], recent: Sequence[Chat]) -> list[Chat]:
@@ -64,3 +66,22 @@ def test_a_compaction_without_room_keeps_the_recent_messages_alone() -> None:
     session = controller(8_192, summarizer=Scripted("- nothing"), settings=PLAIN).session("narrow")
     view = session.transform_context_sync(messages)
     assert len(view) < len(messages)
+
+
+def test_a_result_that_every_view_shortens_stays_as_short() -> None:
+    messages = conversation(LARGE, steps(3, 600, first=60))
+    view, record = compact(messages, max_result_tokens=400, trigger_tokens=12_000)
+    short = [str(message["content"]) for message in view if "characters left out" in str(message["content"])]
+    assert len(short) == len(record.reductions) > 0
+    assert all(CharacterEstimator().estimate_tokens(text) <= 400 for text in short)
+
+
+def test_the_marker_in_a_shortened_step_names_the_part_for_the_recall_tool() -> None:
+    messages = conversation(LARGE, steps(3, 600, first=60))
+    session = controller(WINDOW, summarizer=Scripted("- nothing"), settings=SHORT).session("border")
+    session.recall_tool(lambda: messages)
+    text = text_of(session.transform_context_sync(messages))
+    handle = text.partition("characters left out")[2].partition('recall("')[2].partition('"')[0]
+    part = session.covered(messages).find(handle)
+    assert part is not None
+    assert part.text == LARGE[1]["content"]

@@ -140,6 +140,19 @@ def test_one_that_stayed_and_goes_is_summarized_then() -> None:
     assert len(gone) > 5
 
 
+def test_a_long_one_that_goes_is_in_the_summary_once() -> None:
+    """A summary has it cut already, from when it stayed shortened."""
+    session = controller(16_384).session("thread")
+    most = 0
+    for listed in calls(
+        [system(), *turn(50, 100), *turn(99, 2_500), *(each for n in range(10) for each in turn(n, 250))]
+    ):
+        session.transform_context_sync(listed)
+        summary = session.record.summary if session.record else ""
+        most = max(most, summary.count("Request 99: move"))
+    assert most == 1
+
+
 def test_a_long_one_is_shortened_in_its_middle_and_can_be_read_again() -> None:
     half = work(4, 300)
     messages = [*half, *turn(99, 6_000), *LONG[len(half) :]]
