@@ -6,6 +6,7 @@ again the names that they and the user named, of any kind, and rarely a name tha
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -35,6 +36,11 @@ CALL, RESULT = 3.0, 0.5
 """Weights of a tool call and of a result that names a word."""
 SPEAKERS: Mapping[Role, float] = {"user": 3.0, "assistant": 2.0}
 """Weights of a text that names a word, by its speaker."""
+LEAST_CHARS = 6
+"""Added to the length of a name, whose root divides its weight: the next steps of recorded agents used 3 to 7 % more of as many
+tokens of names than by weight alone."""
+KEYED = 2.0
+"""Factor for a name with a key: recorded agents used a third and more of those that only a key makes a name, a tenth of others."""
 LISTING = 100
 """A message that names more than this is a listing: its names share the weight of this many."""
 LEAST_WEIGHT = 0.1
@@ -132,7 +138,7 @@ def collect_mentions(messages: Sequence[Message], calls: Iterable[CallMade], ear
 
 
 def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterable[Message]) -> Iterator[Item]:
-    """Yield the most valuable identifiers, best first; of two with the same value, the one with a key.
+    """Yield the most valuable identifiers, best first.
 
     Args:
         known: Values that are elsewhere in the context, such as the paths in the file lists.
@@ -140,9 +146,13 @@ def identifier_items(mentions: Mentions, known: AbstractSet[str], shown: Iterabl
     """
     text = "\n".join(texts_of(shown))
     each_once = b" ".join(_split(text)).decode()  # shorter than the text
-    named = ((-weight, name not in mentions.keys, name) for name, weight in mentions.weights.items())
+    rated = (
+        (-weight * (KEYED if name in mentions.keys else 1.0) / math.sqrt(LEAST_CHARS + len(name)), name)
+        for name, weight in mentions.weights.items()
+        if weight >= LEAST_WEIGHT and name not in known
+    )
 
-    for _, _, name in sorted(each for each in named if -each[0] >= LEAST_WEIGHT and each[2] not in known)[:MAX_ITEMS]:
+    for _, name in sorted(rated)[:MAX_ITEMS]:
         if name in (text if _GAP.search(name) else each_once):
             continue
         # The key of a name that does not say itself of what kind it is, or its kind.
