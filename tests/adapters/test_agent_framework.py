@@ -373,7 +373,7 @@ async def test_a_summarizer_of_another_client(stage: Stage) -> None:
     model, writer = stage.side(Answer("Yes.")), stage.side(key="writer")
     client = stage.client("responses", "writer", middleware=[CompactionMiddleware(context_window=WINDOW)])
     middleware = CompactionMiddleware(context_window=WINDOW, summarizer=summarizer(client, "small"))
-    await stage.agent("openai", middleware).run(spoken(30)[:-1])
+    await stage.agent("openai", middleware).run(spoken(26)[:-1])
     assert [request.body["model"] for request in writer.requests] == ["small"]
     assert writer.requests[0].is_summary
     assert [request.is_summary for request in model.requests] == [False]
