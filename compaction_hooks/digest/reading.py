@@ -153,7 +153,7 @@ class Facts:
         """The requests that the previous summary has, but for cut ones that the messages, or those that stay, have whole."""
         asked = [item.text for item in items_under(self.told, *self._requests_under)]
         whole = [*request_texts(self.readable), *self._shown] if asked else []
-        return [text for text in asked if not any(is_cut_of(text, other, QUOTED_CHARS) for other in whole)]
+        return [text for text in asked if not is_cut_of(text, whole, QUOTED_CHARS)]
 
     @cached_property
     def constraints(self) -> Sequence[Item]:

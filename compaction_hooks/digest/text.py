@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.text.shortening import shorten
@@ -118,18 +119,19 @@ def cut_middle(text: str, max_chars: int) -> str:
     return _LEFT_OUT.sub(lambda new: new[0].replace(new[1], f"{gone + int(new[1].replace(',', '')):,}"), shorter)
 
 
-def is_cut_of(text: str, whole: str, least_chars: int) -> bool:
-    """Return whether a text is what `opening` or `cut_middle` leaves of a whole one, with so many characters of its beginning.
+def is_cut_of(text: str, wholes: Iterable[str], least_chars: int) -> bool:
+    """Return whether a text is what `opening` or `cut_middle` leaves of one of these, with so many characters of its beginning.
 
-    >>> is_cut_of("Fix the parser, then [...]", "Fix the parser, then the lexer.", 9)
+    >>> is_cut_of("Fix the parser, then [...]", ["Fix the parser, then the lexer."], 9)
     True
     """
     marker = _LEFT_OUT.search(text)
     head, tail = (text[: marker.start()], text[marker.end() :]) if marker else (text.removesuffix(CUT_OFF), "")
     if len(head) == len(text):
         return False
-    head, tail, whole = (" ".join(each.split()) for each in (head, tail, whole))
-    return len(head) >= least_chars and whole.startswith(head) and whole.endswith(tail)
+    head, tail = " ".join(head.split()), " ".join(tail.split())
+    lines = (" ".join(whole.split()) for whole in wholes)
+    return len(head) >= least_chars and any(line.startswith(head) and line.endswith(tail) for line in lines)
 
 
 def defuse(text: str) -> str:

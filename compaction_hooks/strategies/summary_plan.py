@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from compaction_hooks.messages import M, Message, NativeSummary, Usage, Value
 from compaction_hooks.native import NativeItems
 from compaction_hooks.strategies.candidate import Goal
 from compaction_hooks.strategies.carrying import Carrying
-from compaction_hooks.strategies.cut import choose_cut
+from compaction_hooks.strategies.cut import Cut, choose_cut
 from compaction_hooks.strategies.user_messages import OlderMessages, keep_older, read_user_words
 from compaction_hooks.view.head import pin_pieces
 from compaction_hooks.view.parts import OF_TOOLS, RESULTS, Reduction, by_name, list_parts
@@ -95,6 +95,25 @@ class SummaryFrame(NamedTuple):
     def size_after_cut(self, snapshot: Snapshot[M]) -> int:
         """Return the tokens of the texts that depend on the cut, before calibration."""
         return sum(snapshot.text_tokens(text) for text in (self.tags, self.handles) if text)
+
+
+class Staying(NamedTuple):
+    """What stays of the messages before a cut, by piece.
+
+    Attributes:
+        whole: Those that stay whole, but for media of the user's older messages.
+        shortened: The digest of each that is shown smaller.
+        older: Those of both that stay only because there is room.
+    """
+
+    whole: Sequence[int]
+    shortened: Mapping[int, str]
+    older: OlderMessages
+
+    @property
+    def pieces(self) -> set[int]:
+        """All of them."""
+        return {*self.whole, *self.shortened}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -188,40 +207,37 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         return None
 
     start, first = history.run_start(cut.run), history.run_start(covered_runs) if covered_runs else 0
-    needed = snapshot.pinned_pieces(start, cut.place.requests)
-    older = keep_older(snapshot, goal, start, {*needed, *cut.place.short.digests}, cut.left)
-    pinned = sorted({*needed, *older.whole})
-    shortened = {**cut.place.short.digests, **older.digests}
+    stays = _find_staying(snapshot, goal, cut, start)
     foreign, previous = _find_earlier(snapshot)
     new = enumerate(history.pieces(first, start), first)
     covered = {i: piece.message for i, piece in new if piece.message.role != "system" and i != foreign}
     readable = snapshot.readable_native
     if readable is not None:  # it covers the messages before it, an earlier summary included
         previous = readable.text
-    unread = _find_unread(snapshot, covered, pinned, shortened, first)
+    unread = _find_unread(snapshot, covered, stays, first)
     if not unread:
         return None
 
-    facts = _gather_facts(snapshot, unread, previous, pinned, start)
+    facts = _gather_facts(snapshot, unread, previous, stays.whole, start)
     calls = (facts if readable is None else read_facts(covered.values())).host_calls
     touched = find_touched_files(calls)
     files = merge(_find_known_files(snapshot), touched)
     runs = range(covered_runs, cut.run)
     frame = frame._replace(
         tags=file_tags(files, max_chars=int(cut.allowance * FILE_TAGS_RATIO * TAG_CHARS_PER_TOKEN)),
-        handles=_name_parts(snapshot, calls, runs, pinned, room=cut.allowance * HANDLES_RATIO),
-        carried=carrying.render(cut.run, pinned),
-        older=_count_older(history, {*pinned, *shortened}, older),
+        handles=_name_parts(snapshot, calls, runs, stays.whole, room=cut.allowance * HANDLES_RATIO),
+        carried=carrying.render(cut.run, stays.whole),
+        older=_count_older(history, stays),
     )
 
     return SummaryPlan(
         cut=cut.run,
         reaches_target=cut.reaches_target,
-        pinned=tuple(pinned),
-        tokens_above=cut.place.tokens + cut.place.saved - cut.place.recent_tokens + older.tokens,
+        pinned=tuple(stays.whole),
+        tokens_above=cut.place.tokens + cut.place.saved - cut.place.recent_tokens + stays.older.tokens,
         saved_tokens=cut.place.saved,
-        pins=_pins(snapshot, pinned, shortened, older.pieces),
-        reductions=(*cut.place.short.reductions, *cut.place.reductions, *older.reductions),
+        pins=_pins(snapshot, stays),
+        reductions=(*cut.place.short.reductions, *cut.place.reductions, *stays.older.reductions),
         messages=facts.messages,
         kept=facts.kept,
         facts=facts,
@@ -236,36 +252,31 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
     )
 
 
-def _find_unread(
-    snapshot: Snapshot[M],
-    covered: dict[int, Message],
-    pinned: Sequence[int],
-    shortened: Collection[int],
-    first: int,
-) -> dict[int, Message]:
+def _find_staying(snapshot: Snapshot[M], goal: Goal[M], cut: Cut, start: int) -> Staying:
+    """Return what stays of the messages before piece `start`, which is the first behind the cut."""
+    needed, short = snapshot.pinned_pieces(start, cut.place.requests), cut.place.short
+    older = keep_older(snapshot, goal, start, {*needed, *short.digests}, cut.left)
+    return Staying(sorted({*needed, *older.whole}), {**short.digests, **older.digests}, older)
+
+
+def _find_unread(snapshot: Snapshot[M], covered: dict[int, Message], stays: Staying, first: int) -> dict[int, Message]:
     """Return what no summary has yet of the covered messages, by piece; none if all of them stay."""
-    if covered.keys() <= {*pinned}:
+    if covered.keys() <= {*stays.whole}:
         return {}
     readable = snapshot.readable_native
     if readable is not None:
         return _read_after(readable.piece, covered)
-    return _add_unpinned(snapshot, covered, pinned, shortened, first)
+    return _add_unpinned(snapshot, covered, stays, first)
 
 
-def _add_unpinned(
-    snapshot: Snapshot[M],
-    covered: dict[int, Message],
-    pinned: Iterable[int],
-    shortened: Collection[int],
-    first: int,
-) -> dict[int, Message]:
-    """Return what no summary has yet, by piece: the covered messages, the pins that the active view shows and the new one does not
-    (`pinned` are those that stay whole, `shortened` others that stay), and the questions that short replies among them answer.
+def _add_unpinned(snapshot: Snapshot[M], covered: dict[int, Message], stays: Staying, first: int) -> dict[int, Message]:
+    """Return what no summary has yet, by piece: the covered messages, the pins that the active view shows and the new one does not,
+    and the questions that short replies among them answer.
     """
     history, pins = snapshot.history, snapshot.record.pins if snapshot.record else ()
     # The summary before has the middle of a message that was shortened then.
-    known = {*pin_pieces(history, [pin for pin in pins if pin.shown_digest], first)}.intersection(shortened)
-    unread = ({*pin_pieces(history, pins, first)} - {*pinned} - known) | covered.keys()
+    known = {*pin_pieces(history, [pin for pin in pins if pin.shown_digest], first)}.intersection(stays.shortened)
+    unread = ({*pin_pieces(history, pins, first)} - {*stays.whole} - known) | covered.keys()
     words = read_user_words(history, max(unread) + 1)
     asked = {at for i in unread.intersection(words) for at in words[i].questions}
     return {i: history.piece(i).message for i in sorted(unread | asked)}
@@ -348,26 +359,20 @@ def _read_after(native: int, covered: Mapping[int, Message]) -> dict[int, Messag
     return {index: message for index, message in messages.items() if message.parts}
 
 
-def _count_older(history: History[M], staying: Collection[int], older: OlderMessages) -> int:
+def _count_older(history: History[M], stays: Staying) -> int:
     """Return how many of the user's messages that stay are not newer than the older ones: with those that the host pinned."""
-    last = max(older.pieces, default=-1)
-    return sum(index <= last and history.piece(index).message.role == "user" for index in staying)
+    last = max(stays.older.pieces, default=-1)
+    return sum(index <= last and history.piece(index).message.role == "user" for index in stays.pieces)
 
 
-def _pins(
-    snapshot: Snapshot[M], pieces: Iterable[int], shortened: Mapping[int, str], optional: Collection[int]
-) -> tuple[Pin, ...]:
-    """Return the pins of these pieces. A pin of an earlier record keeps its run: a trimmed list no longer shows it.
-
-    Args:
-        shortened: By piece, the digest of a shortened message that stays too.
-        optional: Those of all these that stay only because there is room.
-    """
+def _pins(snapshot: Snapshot[M], stays: Staying) -> tuple[Pin, ...]:
+    """Return the pins of what stays. A pin of an earlier record keeps its run: a trimmed list no longer shows it."""
     history, of_user = snapshot.history, snapshot.user_steps(snapshot.history.piece_count)
     earlier = {digest: pin for pin in snapshot.record.pins for digest in pin.digests} if snapshot.record else {}
+    optional = stays.older.pieces
     pins: list[Pin] = []
 
-    for index in sorted({*pieces, *shortened}):
+    for index in sorted(stays.pieces):
         if is_only_reasoning(history.piece(index).message):
             continue  # it has no digest of its own, and stays with its answer
 
@@ -377,7 +382,7 @@ def _pins(
         if old is not None and digest == old.shown_digest:  # the host stored the shortened message
             pins.append(old._replace(is_optional=index in optional))
         else:
-            pins.append(Pin(run, digest, index in of_user, shortened.get(index, ""), index in optional))
+            pins.append(Pin(run, digest, index in of_user, stays.shortened.get(index, ""), index in optional))
     return tuple(pins)
 
 

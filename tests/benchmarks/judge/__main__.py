@@ -91,8 +91,8 @@ def run_bits(options: argparse.Namespace) -> None:
         moments = [moment for moment in moments if moment["case"] in extra]
     if WRITTEN in options.contexts:
         with ExitStack() as stack:
-            address = open_server(options, stack)
-            for case, written in load_written(options.folder, moments, options.data, partial(chat, address)).items():
+            ask = partial(chat, open_server(options, stack))
+            for case, written in load_written(options.folder, moments, options.data, ask, options.prompt).items():
                 extra.setdefault(case, []).extend(written)
 
     judge(options, moments, extra)
@@ -121,6 +121,9 @@ def add_moments_options(parser: argparse.ArgumentParser) -> None:
     model.add_argument("--server", help="address of a server that returns the log probabilities of a prompt, as vLLM's")
     parser.add_argument(
         "--writer", help="address of an OpenAI-compatible server that writes texts, in place of the judge"
+    )
+    parser.add_argument(
+        "--prompt", type=Path, nargs="*", default=(), help="files of further prompts for `written`, with {conversation}"
     )
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads for a GGUF; 1 on a busy machine")
     parser.add_argument("--room", type=int, default=20_480, help="the judge's own context, in tokens")

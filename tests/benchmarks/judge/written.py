@@ -1,4 +1,4 @@
-"""Summaries by a real model: with the prompt of LangChain, with ours, and with ours as the library completes it."""
+"""Summaries by a real model: with prompts of LangChain and of files, with ours, and with ours as the library completes it."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +14,8 @@ from tests.benchmarks.judge.texts import Moment, Turn, render
 from tests.data import sessions
 
 LANGCHAIN, OURS, COMPLETED = "LangChain's prompt", "our prompt", "our prompt, completed"
+PLACE = "{conversation}"
+"""The place of the conversation in the file of a prompt."""
 
 Ask = Callable[[Sequence[Mapping[str, str]], int], str]
 """Returns a model's answer to chat messages, of at most so many tokens."""
@@ -43,7 +45,9 @@ class _Writer:
         return self.text
 
 
-def written_contexts(moment: Moment, messages: Sequence[Mapping[str, Any]], ask: Ask) -> Iterator[Context]:
+def written_contexts(
+    moment: Moment, messages: Sequence[Mapping[str, Any]], ask: Ask, prompts: Sequence[Path]
+) -> Iterator[Context]:
     """Yield the contexts with summaries by a model: as the library sends them, and the bare texts in our wrapping."""
     writer = _Writer(ask, moment["at"])
     writer.replay = Replay(messages, moment["window"], moment["keep"], writer)
@@ -59,8 +63,10 @@ def written_contexts(moment: Moment, messages: Sequence[Mapping[str, Any]], ask:
         print(f"the library refused the model's summary: {moment['case']}", file=sys.stderr)
     yield Context(OURS, with_summary(moment, writer.text))
 
-    prompt = langchain_prompt(uncovered(moment))
-    yield Context(LANGCHAIN, with_summary(moment, ask([{"role": "user", "content": prompt}], writer.max_tokens)))
+    covered = uncovered(moment)
+    others = {LANGCHAIN: langchain_prompt(covered), **{path.stem: fill_prompt(path, covered) for path in prompts}}
+    for name, prompt in others.items():
+        yield Context(name, with_summary(moment, ask([{"role": "user", "content": prompt}], writer.max_tokens)))
 
 
 def langchain_prompt(covered: Sequence[Turn]) -> str:
@@ -73,7 +79,18 @@ def langchain_prompt(covered: Sequence[Turn]) -> str:
     return prompt.format(messages="\n".join(told)).rstrip()
 
 
-def load_written(folder: Path, moments: Sequence[Moment], data: Path, ask: Ask) -> dict[str, list[Context]]:
+def fill_prompt(path: Path, covered: Sequence[Turn]) -> str:
+    """Return the prompt in a file with these messages in its place."""
+    before, place, behind = path.read_text(encoding="utf-8").partition(PLACE)
+    if not place:
+        sys.exit(f"{path}: the prompt has no {PLACE}, where the messages go")
+    told = "\n\n".join(f"[{role.capitalize()}]: {text}" for role, text in covered)
+    return f"{before}{told}{behind}".rstrip()
+
+
+def load_written(
+    folder: Path, moments: Sequence[Moment], data: Path, ask: Ask, prompts: Sequence[Path] = ()
+) -> dict[str, list[Context]]:
     """Return the contexts of moments by their cases; those that the folder lacks are written first."""
     path = folder / "written.jsonl"
     found: dict[str, list[Context]] = {}
@@ -84,7 +101,7 @@ def load_written(folder: Path, moments: Sequence[Moment], data: Path, ask: Ask) 
     listed = {one["id"]: one["messages"] for one in sessions(folder=data) if one["id"] in wanted}
 
     for number, moment in enumerate(missing, 1):
-        made = [*written_contexts(moment, listed[moment["session"]], ask)]
+        made = [*written_contexts(moment, listed[moment["session"]], ask, prompts)]
         for context in made:
             append_line(path, {"case": moment["case"], "name": context.name, "messages": context.messages})
         found[moment["case"]] = made
