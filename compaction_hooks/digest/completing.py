@@ -21,7 +21,7 @@ from compaction_hooks.digest.outline import (
     render,
 )
 from compaction_hooks.digest.reading import Facts
-from compaction_hooks.digest.writing import NAMES_SHARE, choose, write
+from compaction_hooks.digest.writing import choose, write
 from compaction_hooks.history.history import UserWords
 from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, SMALL_SUMMARY_TOKENS
 from compaction_hooks.view.texts import RECALL_TOOL
@@ -184,15 +184,13 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     if Section.GOAL in sections:
         asked = [item._replace(section=Section.ASKED) for section in REQUESTS for item in ranked[section]]
         lacking[Section.ASKED] = [item for item in asked if item.text not in repair.text]
-    repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, room.tags + repair.text))
 
     # In a conversation without tools facts are in place of identifiers.
     listed = Section.USER_FACTS if facts.is_chat and not written.has_form else Section.IDENTIFIERS
-    most = identifier_tokens
-    if most is None:
-        most = room.allowance if facts.is_chat else int(room.allowance * NAMES_SHARE)
-    names = [item for item in ranked[listed] if item.text not in room.tags + repair.text]
-    repair.add(lambda tokens: first_fitting(names, min(tokens, most), room.size))
+    text = room.tags + repair.text
+    names = [item for item in ranked[listed] if item.text not in text]
+    lacking[listed] = names if identifier_tokens is None else first_fitting(names, identifier_tokens, room.size)
+    repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, text))
 
 
 class _Repair:

@@ -54,6 +54,7 @@ def compared(window: int) -> dict[str, CompactionSettings]:
         "no clearing": CompactionSettings(clear_tool_results=False),
         "short answers": CompactionSettings(reserve_tokens=4_000),
         BY_MODEL: CompactionSettings(),
+        f"{BY_MODEL}, no clearing": CompactionSettings(clear_tool_results=False),
     }
 
 
@@ -129,7 +130,7 @@ def measure(window: int, sessions: Sequence[RecordedSession]) -> dict[str, Outco
     """Return the outcome of each row, on the conversations that fit with all of them."""
     rows = compared(window)
     tasks = [
-        Task(session, window, settings, lossy_summary if name == BY_MODEL else None)
+        Task(session, window, settings, lossy_summary if name.startswith(BY_MODEL) else None)
         for session in sessions
         for name, settings in rows.items()
     ]
@@ -143,7 +144,7 @@ def measure(window: int, sessions: Sequence[RecordedSession]) -> dict[str, Outco
 def row_of(name: str, outcome: Outcome, default: Outcome) -> Iterator[object]:
     """Yield the cells of one profile."""
     totals = outcome.totals
-    costs = [money.spent + (money.summaries if name == BY_MODEL else 0) for money in outcome.money]
+    costs = [money.spent + (money.summaries if name.startswith(BY_MODEL) else 0) for money in outcome.money]
     usual = [money.spent for money in default.money]
     yield name
     yield from (f"{100 * cost / money.without:.0f} %" for cost, money in zip(costs, outcome.money, strict=True))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.benchmarks.judge import compare
 from tests.benchmarks.judge.ask import ask_all
-from tests.benchmarks.judge.contexts import ALWAYS, CHEAP, OTHERS, WRITTEN, Context, contexts
+from tests.benchmarks.judge.contexts import ALWAYS, CHEAP, OTHERS, RECORDED, WRITTEN, Context, contexts
 from tests.benchmarks.judge.moments import ROOT, Sent, append_line, load_moments, name_of, read_lines, views_of
 from tests.benchmarks.judge.score import JudgeModel, Writer, read_next, score
 from tests.benchmarks.judge.server import ServerModel, chat, serve
@@ -82,7 +82,7 @@ def compare_versions(options: argparse.Namespace, moments: Sequence[Moment]) -> 
 def run_bits(options: argparse.Namespace) -> None:
     """Make the moments, judge them, and print the tables."""
     if options.contexts is None:
-        options.contexts = () if options.compare else CHEAP
+        options.contexts = (RECORDED,) if options.recorded else () if options.compare else CHEAP
     before = options.compare[0] if options.compare else ROOT
     moments = load_moments(options.folder, before, options)
     extra: dict[str, list[Context]] = {}
@@ -129,6 +129,9 @@ def add_moments_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--room", type=int, default=20_480, help="the judge's own context, in tokens")
     parser.add_argument("--window", type=int, default=8_000, help="window of the sessions, in tokens")
     parser.add_argument("--keep", type=int, help="keep_recent_tokens; its default otherwise")
+    parser.add_argument(
+        "--recorded", action="store_true", help="compactions that the recorded agents made, with their own summaries"
+    )
     parser.add_argument("--half", choices=("a", "b"), help="sessions for tuning, or those for figures")
     parser.add_argument("--per-source", type=int, default=8, help="sessions of a file, at most")
     parser.add_argument("--per-session", type=int, default=2, help="moments of a session, about")

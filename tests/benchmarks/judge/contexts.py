@@ -13,8 +13,8 @@ from tests.benchmarks.judge.texts import CALL, SUMMARY, Moment, Turn, joined, sh
 FULL, CUT, OURS = "FULL", "CUT", "ours"
 ALWAYS = (FULL, CUT, OURS)
 CHEAP = ("newest", "list", "simple")
-SECTIONS, WRITTEN = "sections", "written"
-OTHERS = (*CHEAP, SECTIONS, WRITTEN)
+SECTIONS, WRITTEN, RECORDED = "sections", "written", "recorded"
+OTHERS = (*CHEAP, SECTIONS, WRITTEN, RECORDED)
 """The values of `--contexts`; those of "written" are in `tests.benchmarks.judge.written`."""
 NEWEST_REQUESTS = 3
 MESSAGE_TOKENS = 6
@@ -42,10 +42,18 @@ def contexts(moment: Moment, kinds: Sequence[str]) -> Iterator[Context]:
         "list": lambda: [Context("list", with_summary(moment, name_list(uncovered(moment), _room(moment))))],
         "simple": lambda: [Context("simple", with_summary(moment, simple_summary(uncovered(moment), _room(moment))))],
         SECTIONS: lambda: without_sections(moment),
+        RECORDED: lambda: recorded_contexts(moment),
     }
     for kind, make in makers.items():
         if kind in kinds:
             yield from make()
+
+
+def recorded_contexts(moment: Moment) -> Iterator[Context]:
+    """Yield the contexts with the summary that the recorded agent's own model wrote, bare and as the library completes it."""
+    if "recorded" in moment and "completed" in moment:
+        yield Context(RECORDED, _with_message(moment, moment["recorded"]))
+        yield Context(f"{RECORDED}, completed", _with_message(moment, moment["completed"]))
 
 
 def uncovered(moment: Moment) -> list[Turn]:

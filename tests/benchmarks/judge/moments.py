@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, cast
 
 from compaction_hooks.tiktoken_estimator import TiktokenEstimator
+from tests.benchmarks.judge.recorded import compact, covered_before, find_recorded
 from tests.benchmarks.judge.texts import RESULT_CHARS, SCORED_CHARS, Moment, Turn, joined, render
 from tests.benchmarks.runner import Worker
 from tests.data import sessions
@@ -111,14 +112,30 @@ def _of_source(library: Worker, source: str, options: Namespace) -> Iterator[Mom
         yield from found
 
 
+def choose_recorded(library: Worker, options: Namespace) -> list[Moment]:
+    """Return the moments of the compactions that recorded agents made themselves, one of each session."""
+    chosen: list[Moment] = []
+    for path in sorted(options.data.glob("*.jsonl.gz")):
+        source = path.name.split(".")[0]
+        for record in sessions(source, options.data):
+            if options.half in (None, half_of(record["id"])):
+                chosen += [_with_sizes(found) for found in [*find_recorded(record, source, library, count_tokens)][:1]]
+    return chosen
+
+
+def _with_sizes(moment: dict[str, Any]) -> Moment:
+    parts = ("head", "covered", "pins", "recent", "next")
+    sizes = {part: sum(count_tokens(text) for _, text in moment[part]) for part in parts}
+    return cast("Moment", {**moment, "sizes": sizes | {"summary": count_tokens(moment["summary"])}})
+
+
 def _of_session(library: Worker, record: dict[str, Any], source: str, options: Namespace) -> Iterator[Moment]:
     question = {"task": "moments", "record": record, "source": source, "window": options.window, "keep": options.keep}
-    for moment in library.ask(question | {"most_chars": MOST_CHARS_PER_TOKEN * options.most_full}):
-        parts = ("head", "covered", "pins", "recent", "next")
-        sizes = {part: sum(count_tokens(text) for _, text in moment[part]) for part in parts}
-        if sizes["head"] + sizes["covered"] + sizes["recent"] > options.most_full:
+    for found in library.ask(question | {"most_chars": MOST_CHARS_PER_TOKEN * options.most_full}):
+        moment = _with_sizes(found)
+        if sum(moment["sizes"][part] for part in ("head", "covered", "recent")) > options.most_full:
             return
-        yield cast("Moment", {**moment, "sizes": sizes | {"summary": count_tokens(moment["summary"])}})
+        yield moment
 
 
 def _is_worth_it(moment: Moment) -> bool:
@@ -151,15 +168,16 @@ def load_moments(folder: Path, library: Path, options: Namespace) -> list[Moment
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with open_library(library) as worker:
-            made = choose(worker, options)
+            made = choose_recorded(worker, options) if options.recorded else choose(worker, options)
         part = path.with_suffix(".part")
         part.write_text("".join(f"{json.dumps(moment, ensure_ascii=False)}\n" for moment in made), encoding="utf-8")
         part.rename(path)
 
     moments: list[Moment] = read_lines(path)
     wanted = (options.window, options.keep)
-    if any((moment["window"], moment["keep"]) != wanted for moment in moments):
-        sys.exit(f"{path} has moments of another --window or --keep: name another folder")
+    others = [moment for moment in moments if "recorded" not in moment and (moment["window"], moment["keep"]) != wanted]
+    if others or any(("recorded" in moment) != options.recorded for moment in moments):
+        sys.exit(f"{path} has moments of another --window, --keep or --recorded: name another folder")
     print(
         f"{len(moments)} moments of {len({moment['session'] for moment in moments})} sessions: {path}", file=sys.stderr
     )
@@ -175,7 +193,12 @@ def views_of(library: Path, moments: Sequence[Moment], data: Path) -> Iterator[S
     messages = {one["id"]: one["messages"] for one in sessions(folder=data) if one["id"] in wanted}
     with open_library(library) as worker:
         for moment in moments:
-            question = {"task": "view", "messages": messages[moment["session"]], "at": moment["at"]}
+            listed = messages[moment["session"]]
+            if "recorded" in moment:
+                made = compact(worker, covered_before(listed, moment["at"]), count_tokens(moment["recorded"]))
+                yield Sent(moment["case"], [["user", made["summary"]], *moment["recent"]], is_same_cut=True)
+                continue
+            question = {"task": "view", "messages": listed, "at": moment["at"]}
             sent = worker.ask(question | {"window": moment["window"], "keep": moment["keep"]})
             if sent is not None:
                 others = [turn for turn in sent["messages"] if sent["summary"] and turn[1] != sent["summary"]]

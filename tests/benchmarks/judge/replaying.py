@@ -26,6 +26,7 @@ from tests.benchmarks.judge.texts import SUMMARY, Chat, Turn, content, render
 
 NEXT_STEPS = 3
 """Messages of the agent that are scored."""
+LARGE_WINDOW = 1_000_000
 SUMMARY_SECONDS = 3_600.0
 """A small model on a processor may take long for a summary."""
 
@@ -137,14 +138,36 @@ def view_at(messages: Sequence[Chat], window: int, keep: int | None, at: int) ->
     return {"messages": view, "summary": last.made.record.rendered if last.made else None}
 
 
+def compact_all(messages: Sequence[Chat], max_tokens: int, text: str | None = None) -> dict[str, Any]:
+    """Return the summary's message of a compaction of all messages but the last step, and how many it covers.
+
+    Args:
+        max_tokens: The most tokens of the summary, by the library's own count.
+        text: The text of a summarizer, which the library completes; None: by rule.
+    """
+    settings: dict[str, Any] = {"keep_recent_tokens": 1, "max_summary_tokens": max_tokens}
+    if hasattr(CompactionSettings, "keep_user_tokens"):  # not in every version
+        settings["keep_user_tokens"] = 0
+    controller = CompactionController(
+        context_window=LARGE_WINDOW,
+        settings=CompactionSettings(**settings),
+        summarizer=None if text is None else lambda _: text,
+    )
+    session: Any = controller.session("judge")
+    session.compact_sync([*messages, {"role": "user", "content": "Go on."}])
+    return {"summary": session.record.rendered, "covered": session.record.compacted_message_count}
+
+
 def answer(question: Mapping[str, Any]) -> object:
-    """Answer a question: "about" this version, "moments" of a session, or the "view" at a call."""
+    """Answer a question: "about" this version, "moments" of a session, the "view" at a call, or messages "compacted"."""
     task, arguments = question["task"], {key: value for key, value in question.items() if key != "task"}
     match task:
         case "about":
             return f"{compaction_hooks.__version__} in {Path(compaction_hooks.__file__).resolve().parent}"
         case "moments":
             return [*find_moments(**arguments)]
+        case "compacted":
+            return compact_all(**arguments)
         case _:
             return view_at(**arguments)
 

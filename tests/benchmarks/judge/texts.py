@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 Chat: TypeAlias = Mapping[str, Any]
 Turn: TypeAlias = list[str]
@@ -38,6 +38,8 @@ class Moment(TypedDict):
         next: The agent's next messages, with the results between them.
         summary: The message in place of the covered ones.
         sizes: Tokens of head, covered, pins, recent, next and summary, by o200k_base.
+        recorded, completed: At a compaction that the recorded agent made itself: its own summary, and the same completed by the
+            library.
     """
 
     case: str
@@ -56,6 +58,8 @@ class Moment(TypedDict):
     next: list[Turn]
     summary: str
     sizes: dict[str, int]
+    recorded: NotRequired[str]
+    completed: NotRequired[str]
 
 
 def content(message: Chat) -> str:
