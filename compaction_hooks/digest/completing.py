@@ -190,7 +190,7 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     text = room.tags + repair.text
     names = [item for item in ranked[listed] if item.text not in text]
     lacking[listed] = names if identifier_tokens is None else first_fitting(names, identifier_tokens, room.size)
-    repair.add(lambda tokens: choose(lacking, room.allowance, tokens, room.size, text))
+    repair.add(lambda tokens: choose(lacking, tokens, tokens, room.size, text))
 
 
 class _Repair:

@@ -49,8 +49,8 @@ def judge_list(
     answers = [message_text(message) for message in messages[case[-1] :] if message["role"] == "assistant"]
     soon, all_later = "\n".join(answers[:NEXT_STEPS]), "\n".join(answers)
     for name in names:
-        tally[f"listed identifiers used later{model}"][*case, name] = is_in(name, all_later)
-        tally[f"listed identifiers used in the next steps{model}"][*case, name] = is_in(name, soon)
+        tally[f"listed names used later{model}"][*case, name] = is_in(name, all_later)
+        tally[f"listed names used in the next steps{model}"][*case, name] = is_in(name, soon)
 
 
 def listed_names(lines: Iterable[str]) -> list[str]:

@@ -93,7 +93,7 @@ def print_shares(played: Iterable[list[Chat]], windows: Sequence[int], rounds: i
         rows.append(
             [f"{window:,}", f"{total.number:.0f}", digits(total.compactions / max(total.number, 1), 1e-3), *shares]
         )
-    print_table(("window", "compactions", "milliseconds each", "loss", "identifiers"), rows)
+    print_table(("window", "compactions", "milliseconds each", "loss", "names"), rows)
 
 
 def main() -> None:

@@ -65,8 +65,8 @@ CARELESS = ", careless model"
 LOSSY = ", lossy model"
 SAID = ("words in refusals", "words in older refusals", "constraints", *(f"constraints after {age}" for age in AGES))
 WORTH = (
-    "listed identifiers used later",
-    "listed identifiers used in the next steps",
+    "listed names used later",
+    "listed names used in the next steps",
     "done without outcome",
     "done, outcome says nothing",
     "stale blocked",
@@ -341,7 +341,7 @@ def print_figures(figures: Mapping[str, Figures]) -> None:
         means = (f"{whole / n:,.0f}, n = {n:,}" if n else "-" for (whole, _), n in zip(pairs, numbers, strict=True))
         shares = (f"{part / whole:.0%}" if whole else "-" for whole, part in pairs)
         print(f"| tokens of a summary, mean{model} | {' | '.join(means)} |")
-        print(f"| part of them in the list of identifiers{model} | {' | '.join(shares)} |")
+        print(f"| part of them in the list of names{model} | {' | '.join(shares)} |")
 
 
 def print_comparison(now: Mapping[str, Tally], before: Mapping[str, Tally]) -> None:
