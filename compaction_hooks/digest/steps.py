@@ -34,6 +34,8 @@ PATH_NAMES = 2
 """The last names of a path that tell which file it is: the file lists have the whole."""
 PATCHES = ("*** Begin", "*** Update", "*** Add", "--- ", "diff --git", "@@ ")
 """The beginnings of a patch."""
+REFUSED = "FAILED: its result says: "
+"""The outcome of a call that was refused with words. They are said to be the user's, and may be a web page's."""
 REFUSAL_CHARS = 400
 """The most characters of the words that the result of a refused call gives as the user's; recorded ones are shorter."""
 SCAN_CHARS = 2_000
@@ -62,7 +64,7 @@ _LEADING_CD = re.compile(r"\A(?:\s*cd\s+\S+\s*(?:&&|;)\s*)+")
 
 
 def step_items(earlier: Sequence[Item], calls: Sequence[CallMade], max_tokens: float) -> list[Item]:
-    """Return an item for each step, the newest first; each line once.
+    """Return an item for each step, each line once: first those whose new result has words of the user, then the newest.
 
     Args:
         earlier: Those of an earlier summary.
@@ -72,7 +74,9 @@ def step_items(earlier: Sequence[Item], calls: Sequence[CallMade], max_tokens: f
     chars = int(min(max(spare, OUTCOME_CHARS), MOST_OUTCOME_CHARS))
     lines = [*(item.text for item in earlier), *_read_steps(calls, chars)]
     newest = {line: place for place, line in enumerate(lines)}
-    return [Item(Section.DONE, line, place=place) for line, place in sorted(newest.items(), key=lambda step: -step[1])]
+    refused = {line for line in lines[len(earlier) :] if REFUSED in line}  # later summaries have them if there is room
+    ranked = sorted(newest.items(), key=lambda step: (step[0] not in refused, -step[1]))
+    return [Item(Section.DONE, line, place=place) for line, place in ranked]
 
 
 def _read_steps(calls: Iterable[CallMade], outcome_chars: int) -> Iterator[str]:
@@ -89,7 +93,7 @@ def _tell(made: CallMade, outcome_chars: int) -> str:
     text, is_edit = made.result.text if made.result else "", _writes(made.arguments)
 
     if words := words_of_refusal(text):
-        outcome = f"FAILED: its result says: {one_line(words, REFUSAL_CHARS)}"
+        outcome = f"{REFUSED}{one_line(words, REFUSAL_CHARS)}"
     elif made.has_failed:
         outcome = f"FAILED: {_first_error(text) or _beginning(text, outcome_chars)}"
     elif is_edit:

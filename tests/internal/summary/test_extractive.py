@@ -410,6 +410,13 @@ def test_of_many_steps_the_newest_are_told() -> None:
     assert 5 < len(told) < 20
 
 
+def test_words_of_a_refusal_are_told_before_newer_steps_by_the_first_summary() -> None:
+    said = "The user rejected permission to use this specific tool call with the following feedback: Not in production!"
+    first = summarize([user("go"), *step("deploy", {"to": "production"}, said), *ORDERS], max_tokens=340)
+    assert under(first, Section.DONE)[0] == "deploy(to=production) -> FAILED: its result says: Not in production!"
+    assert "Not in production!" not in summarize(ORDERS, first, max_tokens=340)
+
+
 def test_arguments_of_an_action_are_recorded_and_those_of_an_edit_are_not() -> None:
     text = summarize(
         [
