@@ -191,6 +191,9 @@ def _fill(repair: _Repair, written: WrittenSummary, facts: Facts, room: Room) ->
     names = [item for item in ranked[listed] if item.text not in text]
     lacking[listed] = names if identifier_tokens is None else first_fitting(names, identifier_tokens, room.size)
     repair.add(lambda tokens: choose(lacking, tokens, tokens, room.size, text))
+    if identifier_tokens is None:  # sizes of lines are estimates: they leave some room
+        left = [item for item in names if item.text not in repair.text]
+        repair.add(lambda tokens: first_fitting(left, tokens, room.size))
 
 
 class _Repair:
