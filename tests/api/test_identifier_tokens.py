@@ -8,6 +8,7 @@ from compaction_hooks import CompactionSettings, Summarizer
 from compaction_hooks.tokens import CharacterEstimator
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, tool, user
 
+ESTIMATE = CharacterEstimator().estimate_tokens
 RULES = [
     "Never touch the public API.",
     "The report must be in French.",
@@ -83,13 +84,31 @@ def test_of_more_than_half_of_the_summary_the_newest_constraints_are_kept_and_th
 
 
 def test_identifiers_that_a_summary_lacks_are_added_up_to_the_setting() -> None:
-    size = CharacterEstimator().estimate_tokens
     bare, short, long = (summary_of(1, Scripted("- facts"), identifier_tokens=tokens) for tokens in (0, 60, 400))
     assert "TX-48213" not in bare
     assert "order_id: TX-48213" in long
-    assert size(bare) < size(short) <= size(bare) + 100
+    assert ESTIMATE(bare) < ESTIMATE(short) <= ESTIMATE(bare) + 100
     assert "TX-48213" in summary_of(1, None, identifier_tokens=0)  # the default summarizer has its own
     assert summary_of(1, Scripted("- order TX-48213", "- rest")).count("TX-48213") == 1
+
+
+def test_what_an_answer_leaves_empty_is_for_steps_and_three_tenths_for_names() -> None:
+    written = "## Goal\nPort the parser.\n\n## Progress\n### Done\n- [x] read the plan"
+    orders = [
+        message
+        for n in range(200)
+        for message in (
+            assistant(None, call(f"c{n}", "run", command=f"make part-{n}")),
+            tool(f"c{n}", f'{{"order_id": "TX-{50_000 + n}", "state": "{prose(20)}"}}'),
+        )
+    ]
+    settings = CompactionSettings(max_summary_tokens=2_000)
+    hooks = controller(200_000, summarizer=Scripted(written), settings=settings)
+    record = hooks.compact_sync([user("Port the parser."), *orders, user("Go on.")], keep_recent_tokens=300).record
+    assert record is not None
+    steps_added = "".join(line for line in record.summary.splitlines() if line.startswith("- [x] run("))
+    names = record.summary.partition("### Identifiers")[2]
+    assert 0.2 < ESTIMATE(names) / ESTIMATE(steps_added + names) < 0.4
 
 
 def test_no_identifier_is_added_beyond_the_target() -> None:
