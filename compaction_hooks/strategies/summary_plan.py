@@ -128,11 +128,8 @@ class SummaryPlan(Value):
         saved_tokens: The tokens that reductions of the messages behind the cut save, before calibration.
         pins: Messages before the cut that stay, whole or shortened.
         reductions: The parts of these that are shown smaller.
-        messages: The newly covered messages, oldest first.
-        kept: The messages that stay in the view: pinned ones, then those after the cut.
-        facts: The facts of both, each read once.
+        facts: The facts of the newly covered messages and of those that stay, each read once.
         hosts: The host message of each of `messages`.
-        previous_summary: The summary to update, with the words of refusals that it may carry on; or None.
         allowance: The most estimated tokens of the summary, before calibration.
         frame: All that is around it in its message.
         files: Files read and modified so far.
@@ -150,10 +147,7 @@ class SummaryPlan(Value):
     saved_tokens: int
     pins: tuple[Pin, ...]
     reductions: tuple[Reduction, ...]
-    messages: tuple[Message, ...]
-    kept: tuple[Message, ...]
     hosts: tuple[int, ...]
-    previous_summary: str | None
     allowance: int
     frame: SummaryFrame
     files: FileOperations
@@ -163,6 +157,21 @@ class SummaryPlan(Value):
     needs_model: bool = True
     identifier_tokens: int | None = 0
     facts: Facts = field(compare=False)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The newly covered messages, oldest first."""
+        return self.facts.messages
+
+    @property
+    def kept(self) -> tuple[Message, ...]:
+        """The messages that stay in the view: pinned ones, then those after the cut."""
+        return self.facts.kept
+
+    @property
+    def previous_summary(self) -> str | None:
+        """The summary to update, or None."""
+        return self.facts.previous_summary
 
     def host_count(self, newest: int) -> int:
         """Return how many host messages hold so many of the newest messages."""
@@ -238,11 +247,8 @@ def plan_summary(snapshot: Snapshot[M], goal: Goal[M]) -> SummaryPlan | None:
         saved_tokens=cut.place.saved,
         pins=_pins(snapshot, stays),
         reductions=(*cut.place.short.reductions, *cut.place.reductions, *stays.older.reductions),
-        messages=facts.messages,
-        kept=facts.kept,
         facts=facts,
         hosts=tuple(history.piece(i).host for i in unread),
-        previous_summary=facts.previous_summary,
         allowance=cut.allowance - frame.size_after_cut(snapshot),
         frame=frame,
         files=files,
