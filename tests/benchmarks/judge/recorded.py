@@ -4,12 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tests.benchmarks.judge.replaying import LARGE_WINDOW, NEXT_STEPS
+from tests.benchmarks.judge.replaying import KEEP_TOKENS, LARGE_WINDOW, NEXT_STEPS
 from tests.benchmarks.judge.texts import Chat, content, render
 from tests.benchmarks.runner import Worker
 
-KEEP_TOKENS = 1
-"""Nothing stays but the last step: the recorded agents kept no messages."""
 LEAST_COVERED = 30_000
 """Tokens of the covered messages, at least: a compaction by hand of a short conversation is another thing."""
 

@@ -26,7 +26,8 @@ from tests.benchmarks.judge.texts import SUMMARY, Chat, Turn, content, render
 
 NEXT_STEPS = 3
 """Messages of the agent that are scored."""
-LARGE_WINDOW = 1_000_000
+LARGE_WINDOW, KEEP_TOKENS = 1_000_000, 1
+"""Of a compaction of all messages: nothing stays but the last step, as recorded agents kept no messages."""
 SUMMARY_SECONDS = 3_600.0
 """A small model on a processor may take long for a summary."""
 
@@ -145,7 +146,7 @@ def compact_all(messages: Sequence[Chat], max_tokens: int, text: str | None = No
         max_tokens: The most tokens of the summary, by the library's own count.
         text: The text of a summarizer, which the library completes; None: by rule.
     """
-    settings: dict[str, Any] = {"keep_recent_tokens": 1, "max_summary_tokens": max_tokens}
+    settings: dict[str, Any] = {"keep_recent_tokens": KEEP_TOKENS, "max_summary_tokens": max_tokens}
     if hasattr(CompactionSettings, "keep_user_tokens"):  # not in every version
         settings["keep_user_tokens"] = 0
     controller = CompactionController(
