@@ -331,7 +331,6 @@ def with_record(**fields: Any) -> Callable[[Snapshot[Any], Goal[Any]], Any]:
         Broken(with_record(digest={"not": object()})),
         Broken(with_record(summary=None)),
         BrokenSummary(lambda snapshot, goal: {"history": []}),
-        BrokenSummary(lambda snapshot, goal: replace(_plan(snapshot, goal), messages=(*snapshot.messages,))),
         BrokenSummary(lambda snapshot, goal: _plan(snapshot, goal)),
     ],
 )
