@@ -157,8 +157,8 @@ class CompactionSettings(Value):
         strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
             `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "keep" (nor are they forgotten: behind each
-            summary the newest result of each distinct call comes back), "first" (also the newest are cleared), or n (the newest n
-            are kept).
+            summary the newest result of each distinct call comes back), or, if results are cleared, "first" (also the newest are) or
+            n (the newest n are not).
         max_result_tokens: A larger result of a tool is shortened to this size in every view, from the first call that shows it, so
             that no cached prefix changes; by estimate, its beginning and its end. Your list keeps all of it. None: no limit.
         max_summary_tokens: The most tokens of a summary, with all that is added to it; at most 10 % of the window and 20 % of the
@@ -231,6 +231,10 @@ class CompactionSettings(Value):
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
         rules = {f"tool_rules[{arguments.format_name(tool)}]": rule for tool, rule in self.tool_rules.items()}
         arguments.check(dict.fromkeys(rules, _RULE), rules)
+        if self.strategies is None and not self.clear_tool_results:
+            idle = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in ("keep", "never")]
+            if idle:
+                raise ConfigurationError(f"{idle[0]} is for results that are cleared, and clear_tool_results is False")
 
     def _check_keep(self) -> None:
         tokens, ratio = self.keep_recent_tokens, self.keep_recent_ratio

@@ -167,6 +167,8 @@ CORE = {
     "CompactionSettings(strategies=[Summarize(), ClearToolResults])": "strategies[1]=ClearToolResults is a class: write ",
     "CompactionSettings(strategies=[print])": " must be a strategy with propose(snapshot, goal)",
     "CompactionSettings(strategies=[DropOldest()], clear_tool_results=False)": "exclude one another: leave ClearToolResults",
+    "CompactionSettings(tool_rules={'plan': 'never', 'grep': 3}, clear_tool_results=False)": "tool_rules['grep']=3 is for results",
+    "CompactionSettings(tool_rules={'grep': 'first'}, clear_tool_results=False)": "tool_rules['grep']='first' is for results",
     "CompactionSettings(strategies=[Summarize()], identifier_tokens=9)": "exclude one another: give it to Summarize(",
     "CompactionSettings(strategies=[Summarize()], add_continuation=False)": "exclude one another: give it to Summarize(",
     "ClearToolResults(protect_tokens=-1)": "protect_tokens=-1 must be a whole number of tokens",
