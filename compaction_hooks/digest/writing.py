@@ -7,6 +7,7 @@ last, and the newest calls with the beginning of their results; more of any one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from compaction_hooks.digest.outline import (
     BULLETS,
@@ -20,6 +21,7 @@ from compaction_hooks.digest.outline import (
     render,
 )
 from compaction_hooks.digest.reading import Facts
+from compaction_hooks.digest.steps import REFUSED
 from compaction_hooks.digest.text import CHARS_PER_TOKEN
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens.estimator import CharacterEstimator, TokenEstimator
@@ -38,6 +40,8 @@ SHARES: Mapping[Section, float] = {
     Section.ASSISTANT_FACTS: 0.3,
 }
 """The part of a summary that a section may take, in the order in which sections choose; steps and identifiers have the rest."""
+REFUSALS_SHARE = 0.25
+"""The part of a summary that steps may take before all else if the user's words are in their results: of refused calls."""
 NAMES_SHARE = 0.3
 """The part of a summary that is for identifiers."""
 LEAST_TOKENS = 50
@@ -91,13 +95,15 @@ def choose(
         text: The text that they are added to.
     """
     choice = _Choice(room, size, text)
+    steps = ranked.get(Section.DONE, ())
+    choice.take(takewhile(lambda step: REFUSED in step.text, steps), max_tokens * REFUSALS_SHARE)
     for section, share in SHARES.items():
         most = max_tokens if section in REQUESTS else max(max_tokens * share, LEAST_TOKENS)
         choice.take(ranked.get(section, ()), most)
 
     names = ranked.get(Section.IDENTIFIERS, ())  # chosen behind the steps, which name some of them
     for_names = min(max_tokens * NAMES_SHARE, sum(len(item.text) for item in names) / CHARS_PER_TOKEN)
-    choice.take(ranked.get(Section.DONE, ()), choice.room - for_names)
+    choice.take(steps, choice.room - for_names)
     choice.take(names, for_names + HEADING_TOKENS)
     for section in (Section.DONE, *SHARES, Section.IDENTIFIERS):
         choice.take(ranked.get(section, ()), room)
