@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from compaction_hooks import arguments
 from compaction_hooks.errors import ConfigurationError
@@ -25,10 +25,11 @@ from compaction_hooks.tokens.budget import (
     SUMMARY_TARGET_RATIO,
     SUMMARY_TOKENS,
     TARGET_RATIO,
+    TRIGGER_CAP_TOKENS,
     Budget,
     default_keep_tokens,
 )
-from compaction_hooks.tokens.windows import names_of
+from compaction_hooks.tokens.windows import find_price_step, names_of
 from compaction_hooks.triggers import (
     AnyTrigger,
     RatioTrigger,
@@ -53,6 +54,10 @@ _RULE = arguments.Kind(
 _KINDS = {
     **arguments.KINDS,
     "reserve_tokens": arguments.TOKENS,
+    "trigger_cap_tokens": arguments.Kind(
+        lambda value: value is None or value == "auto" or (type(value) is int and value > 0),
+        'be "auto", a number of tokens above zero, or None',
+    ),
     "keep_recent_tokens": arguments.TOKENS,
     "keep_turns": arguments.whole("turns"),
     "keep_user_tokens": arguments.whole("tokens", least=0),
@@ -94,11 +99,10 @@ _KINDS = {
     "sealed_reasoning": arguments.Kind(lambda value: value in get_args(SealedReasoning), 'be "auto", "drop" or "keep"'),
 }
 _TRIGGERS: Mapping[str, Callable[[Any], Trigger]] = {
-    "reserve_tokens": ReserveTrigger,
     "trigger_ratio": RatioTrigger,
     "trigger_tokens": TokensTrigger,
 }
-"""The triggers that numbers of the settings are short for."""
+"""The triggers that numbers of the settings are short for, besides `ReserveTrigger`, which always is one of them."""
 _SHORTHAND = {
     "reserve_tokens": ("trigger", "write trigger=... | ReserveTrigger(...)"),
     "trigger_ratio": ("trigger", "write trigger=... | RatioTrigger(...)"),
@@ -133,7 +137,7 @@ class CompactionSettings(Value):
     """The policy of a controller. Tokens are the model's; ratios are of the context window.
 
     Attributes:
-        reserve_tokens: Tokens left free for the answer, at most 25 % of the window.
+        reserve_tokens: Tokens left free for the answer, at most 25 % of the window. None: 16,384.
         keep_recent_tokens: Tokens of recent messages kept word for word, as far as 90 % of the threshold hold them with the
             summary. None: 20,000, at most 35 % of the window. After an overflow at most 20 % of the window.
         keep_recent_ratio: The same as a part of the window. Excludes `keep_recent_tokens`.
@@ -144,6 +148,10 @@ class CompactionSettings(Value):
             quarter of that are shortened in their middle. None: at most 20,000; 0: none. After an overflow a fifth of that.
         trigger_ratio: Compact above this part of the window instead of above `window - reserve`.
         trigger_tokens: Compact above this many tokens instead; with `trigger_ratio` too, the lower of the two applies.
+        trigger_cap_tokens: The most tokens of the threshold if none of `reserve_tokens`, `trigger_ratio`, `trigger_tokens` and
+            `trigger` is set, so that a large window is not filled before anything is compacted. For its sake only finished turns
+            are summarized: the present one stays whole, unless it is above this by itself. "auto": 120,000, less for a model
+            whose longer requests are dearer, more if more than half of it is to be kept. None: no such threshold.
         trigger: Decides when to compact, in place of the three numbers, which are short for `ReserveTrigger(reserve_tokens)`,
             `RatioTrigger(trigger_ratio)` and `TokensTrigger(trigger_tokens)`, combined with `|`.
         max_output_tokens: The output tokens that the host asks the model for. If the known window is for input and output
@@ -157,8 +165,8 @@ class CompactionSettings(Value):
         strategies: The ways to make a view smaller, in the order in which they are tried. None: clear tool results (with
             `clear_tool_results`), summarize, shorten parts, drop the oldest messages, and shorten parts of the remaining ones.
         tool_rules: By tool name: "never" (its results are never cleared or shortened), "keep" (nor are they forgotten: behind each
-            summary the newest result of each distinct call comes back), or, if results are cleared, "first" (also the newest are) or
-            n (the newest n are not).
+            summary the newest result of each distinct call comes back); if results are cleared, "first" (also the newest are) or n
+            (the newest n are not).
         max_result_tokens: A larger result of a tool is shortened to this size in every view, from the first call that shows it, so
             that no cached prefix changes; by estimate, its beginning and its end. Your list keeps all of it. None: no limit.
         max_summary_tokens: The most tokens of a summary, with all that is added to it; at most 10 % of the window and 20 % of the
@@ -189,13 +197,14 @@ class CompactionSettings(Value):
         breaker_cooldown_seconds: The time after which an open breaker lets one attempt through.
     """
 
-    reserve_tokens: int = RESERVE_TOKENS
+    reserve_tokens: int | None = None
     keep_recent_tokens: int | None = None
     keep_recent_ratio: float | None = None
     keep_turns: int | None = None
     keep_user_tokens: int | None = None
     trigger_ratio: float | None = None
     trigger_tokens: int | None = None
+    trigger_cap_tokens: int | Literal["auto"] | None = "auto"
     trigger: Trigger | None = None
     max_output_tokens: int | None = None
     default_context_window: int | None = None
@@ -220,12 +229,33 @@ class CompactionSettings(Value):
     breaker_failures: int = 3
     breaker_cooldown_seconds: float = 300.0
 
+    @classmethod
+    def balanced(cls, **others: Any) -> CompactionSettings:
+        """Return the default settings; other fields as keywords."""
+        return cls(**others)
+
+    @classmethod
+    def cheap(cls, **others: Any) -> CompactionSettings:
+        """Return settings that compact above 80,000 tokens in larger windows, and keep 6,000; other fields as keywords."""
+        return cls(**{"trigger_cap_tokens": 80_000, "keep_recent_tokens": 6_000} | others)
+
+    @classmethod
+    def safe(cls, **others: Any) -> CompactionSettings:
+        """Return settings that fill the window, clear no results, and have summaries of 8,000 tokens; other fields as keywords."""
+        safe = {"trigger_cap_tokens": None, "clear_tool_results": False, "max_summary_tokens": 8_000}
+        return cls(**safe | others)
+
     def __post_init__(self) -> None:
         for name, (other, fix) in _SHORTHAND.items():
             value = getattr(self, name)
             if getattr(self, other) is not None and value != getattr(CompactionSettings, name):
                 raise ConfigurationError(f"{name}={value!r} and {other}= exclude one another: {fix}")
 
+        if isinstance(self.trigger_cap_tokens, int) and self._set_triggers:
+            given = f"trigger_cap_tokens={self.trigger_cap_tokens} and {self._set_triggers[0]}="
+            raise ConfigurationError(
+                f"{given} exclude one another: the cap is for the default trigger; set trigger_tokens"
+            )
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
         arguments.check(dict.fromkeys(strategies, arguments.STRATEGY), strategies)
@@ -275,29 +305,56 @@ class CompactionSettings(Value):
         """The parts of the trigger, each under its text in these settings, for errors."""
         if self.trigger is not None:
             return {_describe_trigger(part): part for part in parts_of(self.trigger)}
+        reserve = RESERVE_TOKENS if self.reserve_tokens is None else self.reserve_tokens
         numbers = ((name, kind, getattr(self, name)) for name, kind in _TRIGGERS.items())
-        return {f"{name}={number}": kind(number) for name, kind, number in numbers if number is not None}
+        given = {f"{name}={number}": kind(number) for name, kind, number in numbers if number is not None}
+        return {f"reserve_tokens={reserve}": ReserveTrigger(reserve), **given}
 
     @cached_property
     def effective_trigger(self) -> Trigger:
         """The trigger of these settings: `trigger`, or the one that the numbers are short for."""
         return self.trigger if self.trigger is not None else AnyTrigger(tuple(self.triggers.values()))
 
-    def budget(self, window: int, *, is_input_only: bool = False, max_output_tokens: int | None = None) -> Budget:
+    @property
+    def _set_triggers(self) -> Sequence[str]:
+        """The fields by which the host says when to compact, without the cap."""
+        names = ("reserve_tokens", *_TRIGGERS, "trigger")
+        return [name for name in names if getattr(self, name) is not None]
+
+    def _find_cap(self, model: str | None, keep: int) -> int | None:
+        """Return the most tokens of the default trigger for a model, if so many are kept; None: there is no such limit."""
+        cap = self.trigger_cap_tokens
+        if cap is None or self._set_triggers:
+            return None
+        if cap != "auto":
+            return cap
+        step = find_price_step(model) if model else None
+        return max(min(TRIGGER_CAP_TOKENS, step or TRIGGER_CAP_TOKENS), 2 * keep)
+
+    def budget(
+        self,
+        window: int,
+        *,
+        is_input_only: bool = False,
+        max_output_tokens: int | None = None,
+        model: str | None = None,
+    ) -> Budget:
         """Return the budget for a context window of `window` tokens.
 
         Args:
+            model: The name of the model; None: not known.
             is_input_only: Whether `window` is for the input alone, so that the answer takes nothing from it.
             max_output_tokens: The output tokens that one call asks for; None: the setting of that name.
         """
         requested = 0 if is_input_only else max_output_tokens or self.max_output_tokens or 0
         input_limit = window - min(requested, window - 1)
-        trigger = min(threshold_of(self.effective_trigger, window), input_limit)
-        target = int(trigger * TARGET_RATIO)
-
         keep = self.keep_recent_tokens or default_keep_tokens(window)
         if self.keep_recent_ratio is not None:
             keep = int(window * self.keep_recent_ratio)
+
+        threshold, cap = min(threshold_of(self.effective_trigger, window), input_limit), self._find_cap(model, keep)
+        trigger = threshold if cap is None else min(threshold, cap)
+        target = int(trigger * TARGET_RATIO)
 
         summary = min(self.max_summary_tokens, int(window * SUMMARY_RATIO), int(target * SUMMARY_TARGET_RATIO))
         if self.summarizer_window is not None:
@@ -315,6 +372,7 @@ class CompactionSettings(Value):
             protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
+            is_capped=trigger < threshold,
         )
 
 

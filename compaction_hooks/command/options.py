@@ -13,13 +13,13 @@ import typer
 from compaction_hooks import CompactionSettings, ConfigurationError
 from compaction_hooks.replay.compare import Setting
 from compaction_hooks.replay.numbers import parse_tokens, short
+from compaction_hooks.tokens.budget import RESERVE_TOKENS
 
 AUTO: Final = "auto"
 BAD_INPUT: Final = 2
 """Exit code if an option or a file is bad."""
 MINIMUM_TOKENS: Final = 1_024
 """The controller treats smaller windows as this one."""
-_DEFAULTS: Final = CompactionSettings()
 
 Files = Annotated[
     list[Path],
@@ -63,7 +63,7 @@ Reserve = Annotated[
         "--reserve",
         metavar="TOKENS",
         help="Left free for the answer, as far as the window allows.",
-        show_default=short(_DEFAULTS.reserve_tokens),
+        show_default=short(RESERVE_TOKENS),
     ),
 ]
 
@@ -74,7 +74,7 @@ def build_settings(windows: str, triggers: str, keeps: str, reserve: str) -> lis
     Raises:
         typer.BadParameter: a value cannot be read.
     """
-    reserved = parse_number("--reserve", reserve) if reserve else _DEFAULTS.reserve_tokens
+    reserved = parse_number("--reserve", reserve) if reserve else None
     given = {"window": _split(windows), "trigger": _split(triggers), "keep": _split(keeps)}
     # A setting is named by the options that differ; if none does, by its window.
     compared = [option for option, texts in given.items() if len(texts) > 1] or ["window"]
@@ -98,7 +98,7 @@ def build_setting(windows: str, triggers: str, keeps: str, reserve: str) -> Sett
     return first
 
 
-def _setting(texts: Mapping[str, str], reserve: int, compared: Sequence[str]) -> Setting:
+def _setting(texts: Mapping[str, str], reserve: int | None, compared: Sequence[str]) -> Setting:
     """Return the setting for one value of each option; an empty text is the default."""
     window = None if texts["window"] == AUTO else _parse_window(texts["window"])
     trigger = _parse_trigger(texts["trigger"], window) if texts["trigger"] else _Trigger()

@@ -94,6 +94,7 @@ class Attempt(Generic[M]):
             tool_rules=self._call.settings.result_rules,
             told=Told(kept_tools=self._call.settings.kept_tools, sections=order.sections),
             limit_bytes=order.limit_bytes,
+            end=snapshot.turn_start if order.spares_turn else None,
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
 
@@ -413,7 +414,10 @@ class Attempt(Generic[M]):
                 error = unfit_error(self._snapshot, self._call.settings, window, tried)
                 return (yield from self._fail(start, error))
 
-        self._cooldown.pause = Pause(until, "no gain", window)
+        if self._order.spares_turn:
+            self._cooldown.spared = UserRequest.of(self._snapshot.history)
+        else:
+            self._cooldown.pause = Pause(until, "no gain", window)
         if not why:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))
         return (yield from self._skip(start, CompactionOutcome.NO_GAIN, why))

@@ -100,6 +100,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
+        spares_turn: Whether the user's present turn stays as it is.
         sections: Sections at the end of the summary that come with the order.
         answers: The answers of the host to the attempt that this one repeats; None: this is the first one.
     """
@@ -116,6 +117,7 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
+    spares_turn: bool = False
     sections: tuple[str, ...] = ()
     answers: HostAnswers | None = None
 
@@ -133,18 +135,21 @@ class Order(NamedTuple):
 
 def budget_for(call: Call[M]) -> Budget | None:
     """Return the budget for a call's model, or None if its window is unknown; the smaller one if the window cut an answer short."""
-    shared, settings, cut_at = call.shared, call.settings, call.cut_at
+    shared, settings, cut_at, model = call.shared, call.settings, call.cut_at, call.model or call.shared.model
     window = shared.windows.find(call.model, call.context_window, settings.default_context_window)
-    requested = call.max_output_tokens or shared.requested_outputs.get(call.model or shared.model)
+    requested = call.max_output_tokens or shared.requested_outputs.get(model)
 
     if cut_at is not None and (window is None or cut_at < window.tokens):
         # The provider lowers the limit of an answer by itself, so the whole answer need not fit.
         wished = min(requested or settings.max_output_tokens or 0, cut_at // 2)
-        return settings.budget(max(cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None)
+        return settings.budget(max(cut_at, SMALLEST_WINDOW), max_output_tokens=wished or None, model=model)
     if window is None:
         return None
     return settings.budget(
-        max(window.tokens, SMALLEST_WINDOW), is_input_only=window.is_input_only, max_output_tokens=requested
+        max(window.tokens, SMALLEST_WINDOW),
+        is_input_only=window.is_input_only,
+        max_output_tokens=requested,
+        model=model,
     )
 
 

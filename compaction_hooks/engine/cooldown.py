@@ -3,8 +3,9 @@
 1. After a compaction the threshold is ignored until the context has grown (`Pause`); a view that may not fit ends that.
 2. A summarizer that failed several times in a row is not asked for some time (`Breaker`); a compaction by hand asks it.
 3. A list that no strategy made fit is not paid for again until it has changed (`UnfitList`).
-4. A veto of the host holds until the user's next message (`veto`); above the input limit, and by hand, it does not.
-5. An overflow that nobody reported (`has_overflowed`) is cured before the next call; only a compaction resets it.
+4. A turn that the cap of large windows spares is not looked at again (`spared`): all that could be covered was.
+5. A veto of the host holds until the user's next message (`veto`); above the input limit, and by hand, it does not.
+6. An overflow that nobody reported (`has_overflowed`) is cured before the next call; only a compaction resets it.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Cooldown:
         pause: The newest pause, or None: nothing was compacted in this process.
         breaker: Prevents calls to a failing summarizer.
         unfit_list: A history that could not be made to fit, or None.
+        spared: The user's request whose turn stays whole above the cap of large windows; None: there is none.
         veto: The user's request under which the host vetoed; None: it did not.
         has_overflowed: The provider accepted more than the window silently: compact before the next call.
         max_chars: The most characters in the messages of a request that the provider does not refuse for its bytes, learned from a
@@ -84,6 +86,7 @@ class Cooldown:
         self.pause: Pause | None = None
         self.breaker = Breaker()
         self.unfit_list: UnfitList | None = None
+        self.spared: UserRequest | None = None
         self.veto: UserRequest | None = None
         self.has_overflowed = False
         self.max_chars: int | None = None
@@ -97,6 +100,10 @@ class Cooldown:
             settled = int(snapshot.record.tokens_after * (1 + MINIMUM_GROWTH_RATIO)) if snapshot.record else 0
             return "no progress" if snapshot.tokens < settled else ""
         return pause.why if snapshot.window == pause.window and snapshot.tokens < pause.until else ""
+
+    def is_spared(self, snapshot: Snapshot[M]) -> bool:
+        """Whether the present turn of a view above the cap of large windows is known to need all of it."""
+        return UserRequest.of(snapshot.history).is_same(self.spared)
 
     def is_vetoed(self, snapshot: Snapshot[M]) -> bool:
         """Whether a veto still holds for a view that is due."""

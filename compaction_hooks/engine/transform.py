@@ -155,12 +155,28 @@ def _find_order(conversation: Conversation[M], snapshot: Snapshot[M], call: Call
     conversation.tool_orders.end_unless_of(snapshot)
     if conversation.tool_orders.pending is not None:
         return Order(CompactionReason.TOOL)
-    due = _find_due(conversation, snapshot, call) if settings.auto_compact else None
-    if due is not None:
-        return Order(CompactionReason.THRESHOLD, due=due)
+    order = _find_threshold_order(conversation, snapshot, call) if settings.auto_compact else None
+    if order is not None:
+        return order
     if _exceeds_byte_limit(conversation, snapshot):
         return Order(CompactionReason.OVERFLOW, only_media=True)
     return None
+
+
+def _find_threshold_order(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]) -> Order | None:
+    """Return the order of the trigger, or that of the cap of large windows; None if neither is due."""
+    due, budget = _find_due(conversation, snapshot, call), snapshot.budget
+    if due is not None:
+        return Order(CompactionReason.THRESHOLD, due=due)
+    if budget is None or not budget.is_capped or snapshot.tokens <= budget.trigger:
+        return None
+
+    due = Due(f"above {budget.trigger:,} tokens, the default threshold of larger windows")
+    if snapshot.turn_tokens > budget.trigger:  # no finished turn is in the way: as at any threshold
+        return Order(CompactionReason.THRESHOLD, due=due)
+    if conversation.cooldown.is_spared(snapshot):
+        return None
+    return Order(CompactionReason.THRESHOLD, due=due, spares_turn=True)
 
 
 def _find_due(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]) -> Due | None:

@@ -115,6 +115,7 @@ class Goal(Value, Generic[M]):
         tool_rules: By tool name, the rule for its results.
         told: The answers of the host's functions, for the plan of a summary: for no other strategy the host is asked.
         limit_bytes: The provider's limit in bytes, if it refused a request for its bytes and named the limit.
+        end: The first run that stays as it is, with all behind it; None: any may be covered or shown smaller.
     """
 
     reason: CompactionReason
@@ -126,6 +127,7 @@ class Goal(Value, Generic[M]):
     tool_rules: Mapping[str, ToolRule] = field(default_factory=dict[str, ToolRule])
     told: Told = field(default_factory=Told)
     limit_bytes: int | None = None
+    end: int | None = None
 
 
 @runtime_checkable
@@ -175,7 +177,8 @@ def find_parts(snapshot: Snapshot[M], goal: Goal[M], kinds: Collection[PartKind]
     """
     start = goal.start
     first = max(start.record.covered_runs if start else 0, snapshot.covered_runs)
-    able = list_able(snapshot, range(first, snapshot.history.run_count), kinds)
+    end = snapshot.history.run_count if goal.end is None else goal.end
+    able = list_able(snapshot, range(first, end), kinds)
     view = start.view if start else snapshot.view
     return [*measure(snapshot.history, able, snapshot.estimator.estimate_message_tokens, view.reduced)]
 

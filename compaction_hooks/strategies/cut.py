@@ -135,7 +135,8 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
         start = history.run_start(run)
         return snapshot.tokens_above(start, requests) + kept(start)
 
-    runs = range(max(snapshot.covered_runs, history.runs_before_list) + 1, history.run_count)
+    end = history.run_count if goal.end is None else goal.end + 1  # the cut may be right before that run
+    runs = range(max(snapshot.covered_runs, history.runs_before_list) + 1, end)
     last = next((run for run in reversed(runs) if _may_begin(history, run)), None) if older else None
     unfit = bisect_left(range(len(older)), True, key=lambda n: last is not None and stays(last, older[n:]) <= most)
     others, whole = older[:unfit], older[unfit:]
@@ -144,7 +145,7 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
 
     run = find_cut(
         history,
-        after=snapshot.covered_runs,
+        runs=runs,
         keep_tokens=keep_tokens,
         size=kept,
         fits=lambda run: stays(run, whole) <= room - reserve - min(words(run), most_words),
@@ -170,7 +171,7 @@ def _choose_place(snapshot: Snapshot[M], goal: Goal[M], room: int, most: int, mo
 
 
 def find_cut(
-    history: History[M], *, after: int, keep_tokens: int, size: Callable[[int], int], fits: Callable[[int], bool]
+    history: History[M], *, runs: range, keep_tokens: int, size: Callable[[int], int], fits: Callable[[int], bool]
 ) -> int | None:
     """Choose the first run to keep.
 
@@ -180,15 +181,14 @@ def find_cut(
     fits, keep the last step alone.
 
     Args:
-        after: Runs that earlier records cover; the cut lies above them.
+        runs: The runs before which the cut may be: behind those that earlier records cover.
         keep_tokens: Tokens to keep, before calibration.
         size: Returns the tokens of the messages from a piece on.
         fits: Whether the view that keeps everything from this run on is small enough; once true, true for later runs.
 
     Returns:
-        The run; None if nothing can be summarized: no run above `after` may begin a context.
+        The run; None if nothing can be summarized: none of `runs` may begin a context.
     """
-    runs = range(max(after, history.runs_before_list) + 1, history.run_count)
     newest = next((piece for piece in reversed(range(history.piece_count + 1)) if size(piece) >= keep_tokens), 0)
     first = bisect_left(runs, newest, key=history.run_start)
 

@@ -10,6 +10,9 @@ RESERVE_TOKENS = 16_384
 """Left free for the answer. klaude-code, pi and TunaCode use this number."""
 RESERVE_RATIO = 0.25
 """The most the reserve may take of the window, so that small windows work (klaude-code)."""
+TRIGGER_CAP_TOKENS = 120_000
+"""The default trigger in windows that have a higher one: there it is 78 to 90 % cheaper than filling a million tokens, for one name
+lost in 100 calls (docs/choosing-settings.md)."""
 KEEP_RECENT_TOKENS = 20_000
 """Recent messages kept word for word. klaude-code, pi, TunaCode and Opal use this number."""
 KEEP_RECENT_RATIO = 0.35
@@ -69,6 +72,7 @@ class Budget(Value):
         window: The model's context window.
         input_limit: The part of the window that the input may take, so that the answer has its room.
         trigger: A view above this is compacted (strictly above).
+        is_capped: Whether the trigger is the default one of larger windows (`trigger_cap_tokens`), which spares the present turn.
         target: A view holds at most this after a compaction.
         keep: Recent messages kept word for word.
         keep_turns: The user's last turns that are kept whole, a number of turns.
@@ -90,6 +94,7 @@ class Budget(Value):
     protect_results: int
     minimum_clear: int
     summary: int
+    is_capped: bool = False
 
     def with_target(self, target: int | None) -> Budget:
         """Return the budget with another target, at most the trigger; with None this budget."""

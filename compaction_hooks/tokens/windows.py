@@ -281,6 +281,19 @@ def package_folder(name: str) -> Path | None:
 # -- prices
 
 
+_DEARER_ABOVE: Final = {"claude-haiku-5-5": 100_000}
+"""By the beginnings of names, the length in tokens above which a request is dearer as a whole, if that is below the trigger of
+large windows: five times (https://platform.claude.com/docs/en/about-claude/pricing; compared with genai-prices by a test)."""
+
+
+@lru_cache(maxsize=1024)
+def find_price_step(model: str) -> int | None:
+    """Return the length in tokens above which a model's requests are dearer; None if that is above the trigger of large windows."""
+    names = [name.replace(".", "-") for name in names_of(model.strip().lower())]
+    steps = (step for begin, step in _DEARER_ABOVE.items() if any(name.startswith(begin) for name in names))
+    return next(steps, None)
+
+
 class Prices(NamedTuple):
     """The prices of one model, in US dollars per million tokens; of a short request, if long ones cost more.
 

@@ -332,6 +332,20 @@ class Snapshot(NamedTuple, Generic[M]):
         return places
 
     @property
+    def turn_start(self) -> int | None:
+        """The first run of the user's present turn; None if no user spoke yet."""
+        requests = self.history.requests
+        return self.history.run_of(requests[0]) if requests else None
+
+    @property
+    def turn_tokens(self) -> int:
+        """Size of the present turn with the fixed parts, in tokens of the model; of all if a summary covers its beginning."""
+        start = self.turn_start
+        if start is None or start < self.covered_runs:
+            return self.tokens
+        return self.model_tokens(self.kept_tokens()(self.history.run_start(start)))
+
+    @property
     def older_requests(self) -> list[int]:
         """The pieces of the current request before its newest one; a summary at the head of the list is none.
 

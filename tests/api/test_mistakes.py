@@ -112,7 +112,8 @@ CORE = {
     # the settings
     "CompactionSettings(keep_turn=3)": "CompactionSettings got an unexpected argument keep_turn=3: did you mean keep_turns?",
     "CompactionSettings(notice=True)": "did you mean CompactionController(notice=True)?",
-    "CompactionSettings(reserve_tokens=None)": "reserve_tokens=None must be a whole number of tokens above zero",
+    "CompactionSettings(trigger_cap_tokens=0)": 'trigger_cap_tokens=0 must be "auto", a number of tokens above zero, or None',
+    "CompactionSettings(trigger_cap_tokens=9, trigger_ratio=0.8)": "trigger_cap_tokens=9 and trigger_ratio= exclude one another",
     "CompactionSettings(reserve_tokens=0)": "reserve_tokens=0 must be a whole number of tokens above zero",
     "CompactionSettings(keep_recent_tokens=-5)": "keep_recent_tokens=-5 must be a whole number of tokens",
     "CompactionSettings(keep_recent_tokens=math.inf)": "keep_recent_tokens=inf must be a whole number of tokens",

@@ -26,7 +26,7 @@ from tests.too_long import Provider, TooLongError
                 "minimum_clear": 1_638,
             },
         ),
-        (200_000, {"keep": 20_000, "emergency_keep": 20_000, "target": int(183_616 * 0.6)}),
+        (130_000, {"keep": 20_000, "emergency_keep": 20_000, "target": int(113_616 * 0.6)}),
         (1_000_000, {"summary": 4_096, "protect_results": 40_000, "minimum_clear": 20_000}),
     ],
 )
@@ -36,7 +36,7 @@ def test_what_is_kept_written_and_cleared_scales_with_the_window(window: int, nu
 
 
 def test_output_takes_from_a_window_it_shares_and_not_from_an_input_window() -> None:
-    settings = CompactionSettings(max_output_tokens=32_000)
+    settings = CompactionSettings(max_output_tokens=32_000, trigger_cap_tokens=None)
     assert settings.budget(200_000).trigger == 168_000
     assert settings.budget(200_000, is_input_only=True).trigger == 183_616
 

@@ -29,6 +29,8 @@ from tests.benchmarks.tables import print_table
 from tests.data import add_data_options
 
 DEFAULT = "default"
+FULL = "full window"
+"""The row that compacts only where the window ends."""
 BY_MODEL = "summaries by a model"
 """The row with the default settings and a simulated model, which loses much; its summaries are paid for."""
 MODELS = ("gpt-6.1-sol", "claude-sonnet-5", "gemini-3.1-pro-preview")
@@ -37,20 +39,17 @@ JOINED_FROM = 500_000
 JOINED_MOST = 3
 
 
-def profiles(window: int) -> dict[str, CompactionSettings]:
-    """Return the three profiles for a window by name, as docs/choosing-settings.md shows them."""
-    return {
-        "cheap": CompactionSettings(trigger_tokens=min(80_000, window), keep_recent_tokens=6_000),
-        "balanced": CompactionSettings(trigger_tokens=min(120_000, window)),
-        "safe": CompactionSettings(clear_tool_results=False, max_summary_tokens=8_000),
-    }
+def profiles() -> dict[str, CompactionSettings]:
+    """Return the profiles besides the default by name, as docs/choosing-settings.md shows them."""
+    return {"cheap": CompactionSettings.cheap(), "safe": CompactionSettings.safe()}
 
 
-def compared(window: int) -> dict[str, CompactionSettings]:
+def compared() -> dict[str, CompactionSettings]:
     """Return the default settings, the profiles, and changes of one setting, by name."""
     return {
-        DEFAULT: CompactionSettings(),
-        **profiles(window),
+        DEFAULT: CompactionSettings.balanced(),
+        **profiles(),
+        FULL: CompactionSettings(trigger_cap_tokens=None),
         "no clearing": CompactionSettings(clear_tool_results=False),
         "short answers": CompactionSettings(reserve_tokens=4_000),
         BY_MODEL: CompactionSettings(),
@@ -87,7 +86,7 @@ def sessions_for(window: int, folder: Path) -> list[RecordedSession]:
     found = [replace(session, model=None) for session in read]
     if window >= JOINED_FROM:
         return [*join(found, window)]
-    least = min(settings.budget(window).trigger for settings in profiles(window).values())
+    least = min(settings.budget(window).trigger for settings in profiles().values())
     return [session for session in found if size_of(session) > least]
 
 
@@ -98,7 +97,9 @@ def size_of(session: RecordedSession) -> int:
 
 def join(sessions: Iterable[RecordedSession], window: int) -> Iterator[RecordedSession]:
     """Yield conversations of one recording after the other that just fit the window, at most `JOINED_MOST`."""
-    most = CompactionSettings().budget(window).trigger * 0.9  # room for what messages weigh besides their text
+    most = (
+        CompactionSettings(trigger_cap_tokens=None).budget(window).trigger * 0.9
+    )  # room for what messages weigh besides their text
     parts: list[RecordedSession] = []
     number = 0
     for session in sessions:
@@ -128,7 +129,7 @@ def _joined(parts: Sequence[RecordedSession], number: int) -> RecordedSession:
 
 def measure(window: int, sessions: Sequence[RecordedSession]) -> dict[str, Outcome]:
     """Return the outcome of each row, on the conversations that fit with all of them."""
-    rows = compared(window)
+    rows = compared()
     tasks = [
         Task(session, window, settings, lossy_summary if name.startswith(BY_MODEL) else None)
         for session in sessions

@@ -105,7 +105,7 @@ def test_the_programs_of_the_page_run_as_described() -> None:
 
 def test_the_profiles_of_the_page_are_those_that_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_programs(CHOICE_PAGE)
-    measured = profiles(shown["window"])
+    measured = profiles()
     assert {name: vars(shown[name]) for name in measured} == {name: vars(each) for name, each in measured.items()}
     table = [
         [cell.replace(",", "") for cell in row]

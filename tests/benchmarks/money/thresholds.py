@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.money.thresholds [--window 1000000] [--at 120000 200000 272000] [--data FOLDER | --public]
 
-Conversations of one source are joined, one after the other, to long ones that just fit the window; each is replayed with each
-threshold and with none. *Regret* is what a threshold costs more than the best times, in percent: these are found by dynamic
-programming over all calls, with a view after each compaction as large as the replays' own, and the same summaries. Dollars are of
-genai-prices, under the rules of each provider's cache. No model, no network.
+Conversations of one source are joined, one after the other, to long ones that just fit the window; each is replayed with the
+default, with each threshold and with none. *Regret* is what a threshold costs more than the best times, in percent: these are found
+by dynamic programming over all calls, with a view after each compaction as large as the replays' own, and the same summaries.
+Dollars are of genai-prices, under the rules of each provider's cache. No model, no network.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from tests.benchmarks.tables import print_table
 from tests.data import add_data_options
 
 BY_RULE, BY_MODEL = "by rule", "by a model"
+DEFAULT, NONE = "default", "none"
 LEAST_RATIO = 0.5
 """A joined conversation that fills less of the window says little about it."""
 FILLED_RATIO = 0.88
@@ -74,27 +75,28 @@ def _joined(parts: Sequence[RecordedSession], path: Path) -> RecordedSession:
         if not place or message["role"] != "system"
     ]
     name = path.name.partition(".")[0]
-    return replace(
-        parts[0], id=name, model=None, messages=tuple(messages), calls=(), compactions=(), probes=()
-    )
+    return replace(parts[0], id=name, model=None, messages=tuple(messages), calls=(), compactions=(), probes=())
 
 
 # -- the replays
 
 
 class Task(NamedTuple):
-    """One conversation to replay with one threshold; None: the default's."""
+    """One conversation to replay with one threshold: tokens, `DEFAULT` or `NONE`."""
 
     session: RecordedSession
     window: int
-    threshold: int | None
+    threshold: int | str
     writer: str
 
 
 def run(task: Task) -> Replay:
     """Replay one conversation by the prices of all models."""
     logging.disable(logging.CRITICAL)
-    settings = CompactionSettings(trigger_tokens=task.threshold)
+    if isinstance(task.threshold, int):
+        settings = CompactionSettings(trigger_tokens=task.threshold)
+    else:
+        settings = CompactionSettings(trigger_cap_tokens=None if task.threshold == NONE else "auto")
     with patch.object(costs_module, "EXAMPLES", tuple(map(find_prices, MODELS))):
         summarizer = lossy_summary if task.writer == BY_MODEL else None
         return replay(task.session, window=task.window, settings=settings, summarizer=summarizer)
@@ -161,9 +163,7 @@ class Hindsight:
         best = {count: 0.0}
         for start in reversed(starts):
             ends = (end for end in (*range(start + STRIDE, count, STRIDE), count) if end > start)
-            best[start] = min(
-                cost + best[end] for end in ends if (cost := self._cost(start, end, count)) is not None
-            )
+            best[start] = min(cost + best[end] for end in ends if (cost := self._cost(start, end, count)) is not None)
         return best[0]
 
     def _cost(self, start: int, end: int, count: int) -> float | None:
@@ -195,9 +195,9 @@ def find_hindsight(one: Replay, place: int, writer: str, view: int, step: Rates)
 # -- the tables
 
 
-def name_of(threshold: int | None) -> str:
+def name_of(threshold: int | str) -> str:
     """Return the name of a row."""
-    return "none" if threshold is None else f"{threshold:,}"
+    return f"{threshold:,}" if isinstance(threshold, int) else threshold
 
 
 def cells_of(replays: Sequence[Replay], others: Sequence[Replay], writer: str, rates: Sequence[Rates]) -> Iterator[str]:
@@ -237,7 +237,7 @@ def main() -> None:
     chosen = parser.parse_args()
 
     sessions = [*join_by_source(chosen.data, chosen.window)]
-    rows = [*chosen.at, None]
+    rows = [DEFAULT, *chosen.at, NONE]
     rates = [rates_of(prices, chosen.window) for prices in map(find_prices, MODELS) if prices is not None]
     steps = ", ".join(f"{model} {rate.step:,}" for model, rate in zip(MODELS, rates, strict=True))
     print(f"\n{len(sessions)} conversations: {', '.join(one.id for one in sessions)}; prices rise above: {steps}")
@@ -248,7 +248,13 @@ def main() -> None:
         columns = [done[start : start + len(sessions)] for start in range(0, len(done), len(sessions))]
         print(f"\nwindow {chosen.window:,}, summaries {writer}, {total(columns[0]).calls:,} calls\n")
         heads = ("above", *MODELS, "regret, %", "compactions", "view", "names lost", "in 100 calls", "constraints lost")
-        print_table(heads, ((name_of(row), *cells_of(column, columns[0], writer, rates)) for row, column in zip(rows, columns, strict=True)))
+        print_table(
+            heads,
+            (
+                (name_of(row), *cells_of(column, columns[0], writer, rates))
+                for row, column in zip(rows, columns, strict=True)
+            ),
+        )
 
 
 if __name__ == "__main__":

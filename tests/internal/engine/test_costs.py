@@ -9,6 +9,7 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -37,6 +38,7 @@ from tests.conversations import (
 )
 
 HUGE_WINDOW = 100_000_000
+UNCAPPED = CompactionSettings(trigger_cap_tokens=None)
 
 
 def count_calls(hooks: Controller, messages: list[Chat]) -> int:
@@ -113,7 +115,7 @@ def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
     """Earlier messages cost one comparison in C, and no call of a function."""
     counts: list[int] = []
     for length in (100, 1_000, 10_000):
-        hooks, messages = controller(HUGE_WINDOW), listed(length)
+        hooks, messages = controller(HUGE_WINDOW, settings=UNCAPPED), listed(length)
         hooks.transform_context_sync(messages)
         counts.append(count_calls(hooks, messages))
     assert counts[0] == counts[1] == counts[2]
@@ -123,7 +125,7 @@ def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
 def test_new_messages_call_as_many_functions_whatever_the_length(added: list[Chat]) -> None:
     counts: list[int] = []
     for length in (100, 100, 10_000):
-        hooks, messages = controller(HUGE_WINDOW), conversation(length)
+        hooks, messages = controller(HUGE_WINDOW, settings=UNCAPPED), conversation(length)
         hooks.transform_context_sync(messages)
         counts.append(count_calls(hooks, [*messages, *added]))
     assert counts[1] == counts[2]  # the first call fills the caches
@@ -132,7 +134,7 @@ def test_new_messages_call_as_many_functions_whatever_the_length(added: list[Cha
 def test_a_text_behind_a_run_costs_a_call_as_much_whatever_is_before_it() -> None:
     counts = list[int]()
     for length in (200, 200, 2_000):
-        messages, plain = conversation(length), controller(HUGE_WINDOW)
+        messages, plain = conversation(length), controller(HUGE_WINDOW, settings=UNCAPPED)
         plain.transform_context_sync(messages)
         nearly = CompactionSettings(trigger_tokens=int(tokens_of(plain) / 0.9))
         hooks = controller(HUGE_WINDOW, settings=nearly, notice=True)
@@ -177,7 +179,7 @@ def test_a_later_compaction_costs_no_more_than_an_early_one(words: str) -> None:
 def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
     """Not even by compactions: sizes are sums of estimates made when a message came in."""
     estimator, messages = Counting(), conversation(400)
-    hooks = CompactionController(context_window=HUGE_WINDOW, estimator=estimator)
+    hooks = CompactionController(context_window=HUGE_WINDOW, estimator=estimator, settings=UNCAPPED)
     show_growing(hooks, messages)
     whole = estimator.chars
     assert whole <= sum(len(str(message)) for message in messages)
@@ -190,7 +192,7 @@ def test_while_the_objects_stay_the_same_no_text_is_estimated_twice() -> None:
 def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -> None:
     """A host may have written into those since; older ones are the same objects."""
     format, messages = CountingFormat(), conversation(1_000)
-    hooks = CompactionController(context_window=HUGE_WINDOW, format=format)
+    hooks = CompactionController(context_window=HUGE_WINDOW, format=format, settings=UNCAPPED)
     for end in range(20, 1_001, 20):
         hooks.transform_context_sync(messages[:end])
     assert format.reads == len(messages) + 2 * 49
@@ -198,7 +200,7 @@ def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -
 
 def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
     messages = conversation(5_000)
-    hooks = controller(HUGE_WINDOW)
+    hooks = controller(HUGE_WINDOW, settings=UNCAPPED)
     left, _ = measure_allocated(lambda: show_growing(hooks, messages))
     assert left / len(messages) <= 400
 
@@ -208,7 +210,11 @@ def test_a_covered_message_takes_no_more() -> None:
     sizes: list[int] = []
     for length in (1_000, 5_000):
         messages = rows_without_files(length)
-        hooks = CompactionController(context_window=HUGE_WINDOW, summarizer=lambda _: "- so far", settings=PLAIN)
+        hooks = CompactionController(
+            context_window=HUGE_WINDOW,
+            summarizer=lambda _: "- so far",
+            settings=replace(PLAIN, trigger_cap_tokens=None),
+        )
 
         def compact(hooks: Controller = hooks, messages: list[Chat] = messages) -> None:
             show_growing(hooks, messages)
@@ -238,7 +244,7 @@ def test_the_memory_of_a_compaction_is_some_transcripts(read: str, identifier_to
         hooks.transform_context_sync(messages)
         return hooks
 
-    settings = CompactionSettings(identifier_tokens=identifier_tokens)
+    settings = CompactionSettings(identifier_tokens=identifier_tokens, trigger_cap_tokens=None)
     messages: list[Chat] = [*grow(400)]
     open_controller().compact_sync(messages)  # objects made once per process do not count
     hooks = open_controller()

@@ -19,7 +19,7 @@ def kept(messages: Sequence[Chat], keep_tokens: int, *, after: int = 0, room: in
     read = history(messages)
     cut = find_cut(
         read,
-        after=after,
+        runs=range(max(after, read.runs_before_list) + 1, read.run_count),
         keep_tokens=keep_tokens,
         size=read.tokens,
         fits=lambda run: read.tokens(read.run_start(run)) <= room,
