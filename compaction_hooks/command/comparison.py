@@ -5,24 +5,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.text import Text
 
-from compaction_hooks import CompactionSettings
 from compaction_hooks.command.done import Batch, Done
 from compaction_hooks.command.terminal import HEAD, clean, gap_of, print_session, rule, table
 from compaction_hooks.replay.compare import Money, Outcome, advise, headline, summarize
-from compaction_hooks.replay.numbers import dollars, percent, pluralize, short
+from compaction_hooks.replay.numbers import dollars, parse_tokens, percent, pluralize, short
 from compaction_hooks.replay.replayed import Replay, Totals
 from compaction_hooks.replay.windows import DEFAULT_WINDOW
 
 SHOWN_FILES = 3
 """Names of files that were not read; more are only counted."""
-SMALLER_WINDOWS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 2_000)
-SHOWING = 0.75
-"""A threshold below this part of the largest call is passed well before the end of a session."""
-DEFAULTS = CompactionSettings()
+SHOWING = 0.6
+"""A window of this part of the largest call is passed well before the end of a session."""
+LEAST_WINDOW = 2_000
+"""In a smaller one there is too little to see."""
 UNCOMPACTED = "no compaction"
 DROPPED = ("\ntrigger", "un-\ncached", "to the\ncache", "tokens\ncached", "model's\nsummaries", "\ntokens")
 """Columns that a narrow terminal does without, in this order."""
@@ -30,7 +30,7 @@ SHOWN_SESSIONS = 20
 """Rows in the table of sessions, those with the most tokens; all with `--details`."""
 
 
-def print_batch(console: Console, batch: Batch, *, details: bool, shows_summaries: bool) -> None:
+def print_reports(console: Console, batch: Batch, *, details: bool, shows_summaries: bool) -> None:
     """Print the report of one session, or the sums of several and a comparison of settings."""
     is_single = len(batch.done) == 1
     if details or (is_single and len(batch.settings) == 1):
@@ -44,30 +44,60 @@ def print_batch(console: Console, batch: Batch, *, details: bool, shows_summarie
     elif len(batch.done) > 1:
         _print_sessions(console, batch.done, shows_all=details)
 
-    if command := suggest_command(batch):
-        console.print(Text(f"To see compactions: {command}", style=HEAD), soft_wrap=True)
+
+class Smaller(NamedTuple):
+    """A session and a smaller window, in tokens, in which it is compacted."""
+
+    file: str
+    window: int
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file can be read again: standard input cannot."""
+        return Path(self.file).exists()
+
+    @property
+    def command(self) -> str:
+        """The command that shows the compactions."""
+        name = shlex.quote(clean(self.file)) if self.is_there else "-"
+        return f"compaction-hooks replay {name} --window {short(self.window)}"
+
+
+def find_smaller(batch: Batch) -> Smaller | None:
+    """Return the session with the largest call and a window of 60 % of that, if nothing is compacted.
+
+    None if something is, or if no window would show any: the system prompt and the first request must fit.
+    """
+    replays = [(replay, done.file) for done in batch.done for replay in done.replays if replay.calls]
+    if not replays or any(replay.compactions for replay, _ in replays):
+        return None
+    largest, file = max(replays, key=lambda pair: _largest_call(pair[0]))
+    window = parse_tokens(short(int(SHOWING * _largest_call(largest)))) or 0
+    return Smaller(file, window) if window > max(largest.calls[0].tokens_without, LEAST_WINDOW) else None
+
+
+def print_command(console: Console, hit: Smaller) -> None:
+    """Print the command that shows the compactions of a session."""
+    console.print(Text(f"To see compactions: {hit.command}", style=HEAD), soft_wrap=True)
+
+
+def print_gaps(console: Console, batch: Batch) -> None:
+    """Print which files are left out, and which could not be read whole."""
     for told in describe_gaps(batch):
         console.print(Text(told, style="dim"))
 
 
-def suggest_command(batch: Batch) -> str:
-    """Return a command that shows compactions, if there are none: of the session with the largest call, in a smaller window.
-
-    Empty if there are some, or if no window would show any: the system prompt and the first request must fit.
-    """
-    replays = [(replay, done.file) for done in batch.done for replay in done.replays if replay.calls]
-    if not replays or any(replay.compactions for replay, _ in replays):
-        return ""
-    largest, file = max(replays, key=lambda pair: _largest_call(pair[0]))
-    first, most = largest.calls[0].tokens_without, SHOWING * _largest_call(largest)
-    windows = (window for window in SMALLER_WINDOWS if first < window and DEFAULTS.budget(window).trigger < most)
-    window = next(windows, None)
-    name = clean(file) if Path(file).exists() else "-"  # standard input was read from a file that is gone
-    return f"compaction-hooks replay {shlex.quote(name)} --window {short(window)}" if window else ""
+def print_smaller(console: Console, hit: Smaller, batch: Batch) -> None:
+    """Print the report of the session with the largest call of a file, in a smaller window than its own."""
+    done = max(batch.done, key=lambda each: _largest_call(each.replays[0]))
+    told = f"Nothing is compacted. In a window of {short(hit.window)}, 60 % of the largest call:"
+    console.print(Text(told, style=HEAD))
+    console.print()
+    print_session(console, f"{hit.file}, window {short(hit.window)}", done, done.replays[0])
 
 
 def _largest_call(replay: Replay) -> int:
-    return max(call.tokens_without for call in replay.calls)
+    return max((call.tokens_without for call in replay.calls), default=0)
 
 
 def describe_gaps(batch: Batch) -> Iterator[str]:

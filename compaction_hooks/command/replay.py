@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +12,10 @@ from rich.console import Console
 
 from compaction_hooks.command import as_json
 from compaction_hooks.command.batch import Job, replay_files
-from compaction_hooks.command.comparison import print_batch
+from compaction_hooks.command.comparison import find_smaller, print_command, print_gaps, print_reports, print_smaller
 from compaction_hooks.command.options import AUTO, BAD_INPUT, Files, Keeps, Reserve, Triggers, Windows, build_settings
+from compaction_hooks.replay.compare import Setting
+from compaction_hooks.replay.numbers import short
 
 WithDetails = Annotated[
     bool, typer.Option("--details", help="Of several sessions, show the report of each. Of one it is shown always.")
@@ -44,5 +47,13 @@ def replay(
     if as_data:
         sys.stdout.write(json.dumps(as_json.report(batch), indent=1, allow_nan=False) + "\n")
     else:
-        print_batch(Console(highlight=False), batch, details=details or summary, shows_summaries=summary)
+        console = Console(highlight=False)
+        print_reports(console, batch, details=details or summary, shows_summaries=summary)
+        if (hit := find_smaller(batch)) is not None:
+            if hit.is_there:
+                setting = Setting(options={"window": short(hit.window)}, window=hit.window)
+                job = Job(settings=(setting,), uses_recorded_usage=usage)
+                print_smaller(console, hit, replay_files([Path(hit.file)], job))
+            print_command(console, hit)
+        print_gaps(console, batch)
     raise typer.Exit(BAD_INPUT if batch.errors else 0)

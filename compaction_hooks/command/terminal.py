@@ -215,7 +215,11 @@ def describe_costs(costs: Sequence[Cost]) -> str:
     each = (
         f"{cost.model} {dollars(cost.with_compaction)} ({dollars(cost.without_compaction)} without)" for cost in costs
     )
-    return f"the recorded model's prices are unknown; by those of {', '.join(each)}"
+    told = f"the recorded model's prices are unknown; by those of {', '.join(each)}"
+    if not any(cost.summaries for cost in costs):
+        return told
+    added = ", ".join(dollars(cost.summaries) for cost in costs)
+    return f"{told}; summaries by the model would add {added}"
 
 
 def _times(number: int) -> str:

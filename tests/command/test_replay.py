@@ -199,8 +199,10 @@ def test_where_nothing_is_compacted_a_command_is_told_that_shows_something(
     write_sessions(file.with_name("it's short.jsonl"), short_conversation())
     write_sessions(file.with_name("it's long.jsonl"), *[long_conversation(60)] * 2)
     run(file.parent, *options)
-    told = re.search(r"^To see compactions: compaction-hooks replay (.+)$", capsys.readouterr().out, re.MULTILINE)
+    said = capsys.readouterr().out
+    told = re.search(r"^To see compactions: compaction-hooks replay (.+)$", said, re.MULTILINE)
     assert told is not None
+    assert re.search(r"^Nothing is compacted\. In a window of [\d.]+k, 60 % of the largest call:$", said, re.MULTILINE)
     run(*shlex.split(told[1]), "--json")
     found = json.loads(capsys.readouterr().out)
     assert [Path(session["file"]).name for session in found["sessions"]] == ["it's long.jsonl"] * 2
