@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from compaction_hooks import CompactionController, CompactionSettings, CompactionStarted
 from compaction_hooks.events import CompactionEvent, CompactionSkipped
@@ -11,6 +13,7 @@ from compaction_hooks.tokens.budget import TRIGGER_CAP_TOKENS
 from compaction_hooks.tokens.windows import find_price_step
 from compaction_hooks.triggers import RatioTrigger
 from tests.conversations import Chat, Controller, assistant, controller, prose, steps, tool, user
+from tests.strategies import examples
 
 WINDOW = 1_000_000
 
@@ -41,7 +44,7 @@ def kept_of(view: list[Chat], messages: list[Chat]) -> list[Chat]:
 
 
 @pytest.mark.parametrize(
-    ("window", "settings", "trigger"),
+    ("window", "fields", "trigger"),
     [
         (100_000, {}, 83_616),
         (200_000, {}, 120_000),
@@ -56,9 +59,9 @@ def kept_of(view: list[Chat], messages: list[Chat]) -> list[Chat]:
     ],
 )
 def test_it_is_the_threshold_of_larger_windows_unless_the_host_says_when(
-    window: int, settings: dict[str, Any], trigger: int
+    window: int, fields: dict[str, Any], trigger: int
 ) -> None:
-    hooks = CompactionController(context_window=window, settings=CompactionSettings(**settings))
+    hooks = CompactionController(context_window=window, settings=CompactionSettings(**fields))
     hooks.transform_context_sync([user("Hello.")])
     assert hooks.state().trigger_tokens == trigger
 
@@ -102,6 +105,29 @@ def test_finished_turns_are_summarized_and_the_present_one_stays_as_it_is() -> N
     (started,) = (event for event in events if isinstance(event, CompactionStarted))
     assert started.why == "above 20,000 tokens, the default threshold of larger windows"
     assert started.trigger_tokens == 20_000
+
+
+@given(
+    finished=st.lists(st.integers(100, 4_000), min_size=1, max_size=8),
+    present=st.integers(100, 20_000),
+    clears=st.booleans(),
+)
+@settings(examples(60), deadline=None)
+def test_no_message_of_a_present_turn_below_it_is_touched(finished: list[int], present: int, clears: bool) -> None:
+    policy = CompactionSettings(trigger_cap_tokens=12_000, clear_tool_results=clears)
+    hooks, alone = (
+        controller(WINDOW, settings=policy),
+        controller(WINDOW, settings=CompactionSettings(auto_compact=False)),
+    )
+    turn = begin_turn(present)
+    alone.transform_context_sync(turn)
+    size = alone.state().context_tokens or 0
+    messages = [*(message for n, tokens in enumerate(finished) for message in turns(1, tokens, first=n)), *turn]
+    view = hooks.transform_context_sync(messages)
+    if size <= 12_000:
+        assert all(one is other for one, other in zip(view[-len(turn) :], turn, strict=True))
+    else:
+        assert (hooks.state().context_tokens or 0) <= 12_000
 
 
 def test_if_finished_turns_are_not_enough_the_list_goes_out_whole_and_is_asked_for_once_in_a_turn() -> None:

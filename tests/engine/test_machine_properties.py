@@ -36,10 +36,15 @@ TestConversations.settings = settings(
 @pytest.mark.parametrize("seed", sampled(range(WALKS), 5))
 def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed).randrange
+    window = WINDOWS[choose(len(WINDOWS))]
     with SQLiteStore(tmp_path / "records.db") as store:
         host = Rehearsal(
-            WINDOWS[choose(len(WINDOWS))],
-            settings=CompactionSettings(clear_tool_results=bool(seed % 2), repair=seed % REPAIRED_EVERY == 4),
+            window,
+            settings=CompactionSettings(
+                clear_tool_results=bool(seed % 2),
+                repair=seed % REPAIRED_EVERY == 4,
+                trigger_cap_tokens=window // 2 if seed % 3 == 1 else "auto",
+            ),
             store=store,
             dialect=DIALECTS[seed % len(DIALECTS)],
             is_async=seed % 4 == 3,
