@@ -84,7 +84,7 @@ class CompactionMiddleware(ThreadMethods[Conversations], AgentMiddleware[AgentSt
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         model: Writes the summaries, as a chat model or a name for `init_chat_model`. None: the model of the call.
         trigger: Compact above this size of the whole request: `("fraction", 0.8)` of the window of the model that is called,
-            or `("tokens", n)`, or any of a list of these. None: above the window less a reserve.
+            or `("tokens", n)`, or any of a list of these. None: as the settings say.
         keep: `("tokens", n)`: recent messages that are kept word for word. None: 20,000, at most 35 % of the window.
         recall: Whether the agent gets a tool by which the model reads again what its views leave out.
         compact: Whether the agent gets a tool by which the model asks for a compaction.
