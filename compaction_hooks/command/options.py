@@ -13,7 +13,7 @@ import typer
 from compaction_hooks import CompactionSettings, ConfigurationError
 from compaction_hooks.replay.compare import Setting
 from compaction_hooks.replay.numbers import parse_tokens, short
-from compaction_hooks.tokens.budget import RESERVE_TOKENS
+from compaction_hooks.triggers import ReserveTrigger
 
 AUTO: Final = "auto"
 BAD_INPUT: Final = 2
@@ -63,7 +63,7 @@ Reserve = Annotated[
         "--reserve",
         metavar="TOKENS",
         help="Left free for the answer, as far as the window allows.",
-        show_default=short(RESERVE_TOKENS),
+        show_default=short(ReserveTrigger().tokens),
     ),
 ]
 
