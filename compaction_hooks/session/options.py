@@ -93,7 +93,7 @@ def check_call(
     settings = engine.shared.find_settings(options.get("model") or engine.shared.model)
     tokens, ratio = options.get("trigger_tokens"), options.get("trigger_ratio")
     if tokens is not None or ratio is not None:  # the call's own trigger
-        settings = replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio)
+        settings = replace(settings, trigger=None, trigger_tokens=tokens, trigger_ratio=ratio, trigger_cap_tokens=None)
 
     return Call(
         messages=messages,

@@ -67,6 +67,16 @@ def test_it_is_the_threshold_of_larger_windows_unless_the_host_says_when(
 
 
 @pytest.mark.parametrize(
+    ("options", "trigger"),
+    [({}, 80_000), ({"trigger_tokens": 500_000}, 500_000), ({"trigger_ratio": 0.9}, 900_000)],
+)
+def test_a_calls_own_threshold_goes_before_it(options: Any, trigger: int) -> None:
+    hooks = CompactionController(context_window=WINDOW, settings=CompactionSettings.cheap())
+    hooks.transform_context_sync([user("Hello.")], **options)
+    assert hooks.state().trigger_tokens == trigger
+
+
+@pytest.mark.parametrize(
     "name", ["claude-haiku-5-5", "anthropic/claude-haiku-5.5", "global.anthropic.claude-haiku-5-5"]
 )
 def test_a_model_whose_longer_requests_are_dearer_has_a_lower_one(name: str) -> None:
