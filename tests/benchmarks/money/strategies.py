@@ -153,7 +153,7 @@ VARIANTS = (
     ours("ours, summarizer down: clears and shortens", summarizer=_is_down),
     ours("ours, summary first, no clearing", CompactionSettings(clear_tool_results=False)),
     ours("ours, keeps 12,800", CompactionSettings(keep_recent_tokens=12_800)),
-    ours("ours, triggers at 60 %", CompactionSettings(trigger_ratio=0.6)),
+    ours("ours, fills the window", CompactionSettings(trigger_cap_tokens=None)),
 )
 
 
