@@ -237,13 +237,18 @@ class CompactionSettings(Value):
     @classmethod
     def cheap(cls, **others: Any) -> CompactionSettings:
         """Return settings that compact above 80,000 tokens in larger windows, and keep 6,000; other fields as keywords."""
-        return cls(**{"trigger_cap_tokens": 80_000, "keep_recent_tokens": 6_000} | others)
+        fields: dict[str, Any] = {"trigger_cap_tokens": 80_000, "keep_recent_tokens": 6_000}
+        return cls(**fields | others)
 
     @classmethod
     def safe(cls, **others: Any) -> CompactionSettings:
         """Return settings that fill the window, clear no results, and have summaries of 8,000 tokens; other fields as keywords."""
-        safe = {"trigger_cap_tokens": None, "clear_tool_results": False, "max_summary_tokens": 8_000}
-        return cls(**safe | others)
+        fields: dict[str, Any] = {
+            "trigger_cap_tokens": None,
+            "clear_tool_results": False,
+            "max_summary_tokens": 8_000,
+        }
+        return cls(**fields | others)
 
     def __post_init__(self) -> None:
         for name, (other, fix) in _SHORTHAND.items():

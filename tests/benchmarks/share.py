@@ -1,8 +1,9 @@
 """Our processor time in whole sessions, as a share of the time that sending takes; and the guards against its growth.
 
-    python -m tests.benchmarks.share
+    python -m tests.benchmarks.share [--default-threshold]
 
-The public sessions are joined to long ones and played in a window of 200,000 tokens, call by call, with all compactions by rule.
+The public sessions are joined to long ones and played in a window of 200,000 tokens, call by call, with all compactions by rule. They
+fill the window, so that figures of versions can be compared; with `--default-threshold` they do not, and there are no guards.
 The views of every twentieth call are sent by the clients of OpenAI and Anthropic, to a server in a process of its own. The columns:
 
 - ours / json.dumps: our time, divided by that of one `json.dumps(view).encode()` for each view, which no sending can do without;
@@ -13,6 +14,7 @@ The views of every twentieth call are sent by the clients of OpenAI and Anthropi
 The command fails if a figure is above its guard.
 """
 
+import argparse
 import asyncio
 import gc
 import itertools
@@ -33,7 +35,7 @@ from unittest.mock import patch
 from anthropic import Anthropic
 from openai import OpenAI
 
-from compaction_hooks import CompactionController
+from compaction_hooks import CompactionController, CompactionSettings
 from compaction_hooks.testing.hosts import as_anthropic
 from tests.benchmarks.answering import answer_requests
 from tests.benchmarks.fading import with_own_ids
@@ -44,6 +46,7 @@ from tests.data import PUBLIC, sessions
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOW = 200_000
+FILLING = CompactionSettings(trigger_cap_tokens=None)
 SESSIONS = {2_000: 8, 6_000: 2}
 """How many sessions are played, by their messages. Each begins with another public one, so that no half has the large ones."""
 SENT_EVERY = 20
@@ -151,16 +154,16 @@ class Call(NamedTuple):
     size: int
 
 
-def play(count: int, clients: Sequence[Client]) -> list[list[Call]]:
+def play(count: int, clients: Sequence[Client], settings: CompactionSettings) -> list[list[Call]]:
     """Play the sessions of so many messages, and return the calls of each."""
     public = len([*sessions(folder=PUBLIC)])
     starts = range(0, public, public // SESSIONS[count])
-    return [play_one(join_sessions(count, first), clients) for first in starts]
+    return [play_one(join_sessions(count, first), clients, settings) for first in starts]
 
 
-def play_one(messages: Sequence[Chat], clients: Sequence[Client]) -> list[Call]:
+def play_one(messages: Sequence[Chat], clients: Sequence[Client], settings: CompactionSettings) -> list[Call]:
     """Play a session, and time its calls."""
-    session: Any = CompactionController(context_window=WINDOW).session("one")
+    session: Any = CompactionController(context_window=WINDOW, settings=settings).session("one")
     calls: list[Call] = []
     for listed in grow_list(messages):
         ours, view = clock(session.transform_context_sync, listed)
@@ -237,7 +240,7 @@ def longest_hold(messages: Sequence[Chat]) -> float:
         longest = max(longest, thread_time() - start)
 
     async def play_in_loop() -> None:
-        session = CompactionController(context_window=WINDOW).session("one")
+        session = CompactionController(context_window=WINDOW, settings=FILLING).session("one")
         for listed in grow_list(messages):
             await asyncio.sleep(0)  # no turn has the end of one call and the beginning of the next
             await session.transform_context(listed)
@@ -260,7 +263,7 @@ def memory_share(count: int = 10_000) -> float:
     gc.collect()
     of_list, _ = tracemalloc.get_traced_memory()
 
-    session = CompactionController(context_window=WINDOW).session("one")
+    session = CompactionController(context_window=WINDOW, settings=FILLING).session("one")
     listed: list[Chat] = []
     for start in range(0, count, 20):
         listed += source[start : start + 20]
@@ -325,10 +328,13 @@ def row_of(count: int, played: Sequence[list[Call]]) -> Iterator[str]:
 
 def main() -> None:
     """Print the tables, and fail if a figure is above its guard."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--default-threshold", action="store_true", help="compact as by default, without guards")
+    settings = CompactionSettings() if parser.parse_args().default_threshold else FILLING
     logging.disable(logging.CRITICAL)
     with open_clients() as clients:
         warm_up(clients)
-        played = {count: play(count, clients) for count in SESSIONS}
+        played = {count: play(count, clients, settings) for count in SESSIONS}
         names = [f"ours / {client.name} client" for client in clients]
 
     print(f"\n## Our time in sessions in a window of {WINDOW:,} tokens\n")
@@ -336,6 +342,8 @@ def main() -> None:
     rows = (tuple(row_of(count, listed)) for count, listed in played.items())
     print_table((*columns, "second half / first half", "longest call, ms"), rows)
 
+    if settings is not FILLING:
+        return
     print("\n## Guards\n")
     guards = list(find_guards(played))
     print_table(("", "figure", "at most"), ((name, f"{figure:.3f}", f"{most:.3f}") for name, figure, most in guards))
