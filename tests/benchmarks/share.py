@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.share [--default-threshold]
 
-The public sessions are joined to long ones and played in a window of 200,000 tokens, call by call, with all compactions by rule. They
-fill the window, so that figures of versions can be compared; with `--default-threshold` they do not, and there are no guards.
+The public sessions are joined to long ones and played in a window of 200,000 tokens, call by call, with all compactions by rule.
+They fill the window, so that figures of versions can be compared; with `--default-threshold` they do not, and there are no guards.
 The views of every twentieth call are sent by the clients of OpenAI and Anthropic, to a server in a process of its own. The columns:
 
 - ours / json.dumps: our time, divided by that of one `json.dumps(view).encode()` for each view, which no sending can do without;
