@@ -237,18 +237,26 @@ class CompactionSettings(Value):
     @classmethod
     def cheap(cls, **others: Any) -> CompactionSettings:
         """Return settings that compact above 80,000 tokens in larger windows, and keep 6,000; other fields as keywords."""
-        fields: dict[str, Any] = {"trigger_cap_tokens": 80_000, "keep_recent_tokens": 6_000}
-        return cls(**fields | others)
+        return cls._profile({"trigger_cap_tokens": 80_000, "keep_recent_tokens": 6_000}, others)
 
     @classmethod
     def safe(cls, **others: Any) -> CompactionSettings:
         """Return settings that fill the window, clear no results, and have summaries of 8,000 tokens; other fields as keywords."""
-        fields: dict[str, Any] = {
-            "trigger_cap_tokens": None,
-            "clear_tool_results": False,
-            "max_summary_tokens": 8_000,
+        fields = {"trigger_cap_tokens": None, "clear_tool_results": False, "max_summary_tokens": 8_000}
+        return cls._profile(fields, others)
+
+    @classmethod
+    def _profile(cls, fields: Mapping[str, object], others: Mapping[str, Any]) -> CompactionSettings:
+        """Return settings with the fields of a profile, but for those that the host's own exclude."""
+        excluded = {
+            "trigger_cap_tokens": ("reserve_tokens", *_TRIGGERS, "trigger"),
+            "keep_recent_tokens": ("keep_recent_ratio",),
+            "clear_tool_results": ("strategies",),
         }
-        return cls(**fields | others)
+        kept: dict[str, Any] = {
+            name: value for name, value in fields.items() if others.keys().isdisjoint(excluded.get(name, ()))
+        }
+        return cls(**{**kept, **others})
 
     def __post_init__(self) -> None:
         for name, (other, fix) in _SHORTHAND.items():
@@ -259,7 +267,7 @@ class CompactionSettings(Value):
         if isinstance(self.trigger_cap_tokens, int) and self._set_triggers:
             given = f"trigger_cap_tokens={self.trigger_cap_tokens} and {self._set_triggers[0]}="
             raise ConfigurationError(
-                f"{given} exclude one another: the cap is for the default trigger; set trigger_tokens"
+                f"{given} exclude one another: the cap is for the default trigger; set trigger_cap_tokens=None"
             )
         self._check_keep()
         strategies = {f"strategies[{place}]": strategy for place, strategy in enumerate(self.strategies or ())}
@@ -278,6 +286,11 @@ class CompactionSettings(Value):
                 f"keep_recent_tokens={tokens} and keep_recent_ratio={ratio} exclude one another: set one"
             )
 
+        cap = self.trigger_cap_tokens
+        if tokens is not None and isinstance(cap, int) and tokens > cap:
+            raise ConfigurationError(
+                f"keep_recent_tokens={tokens} is above trigger_cap_tokens={cap}: keep less or raise the cap"
+            )
         for written, part in self.triggers.items():
             fix = f"is above {written}: keep less or raise the trigger"
             if tokens is not None and isinstance(part, TokensTrigger) and tokens > part.tokens:
@@ -377,7 +390,7 @@ class CompactionSettings(Value):
             protect_results=min(PROTECT_RESULT_TOKENS, int(window * PROTECT_RESULT_RATIO)),
             minimum_clear=min(MINIMUM_CLEAR_TOKENS, int(window * MINIMUM_CLEAR_RATIO)),
             summary=max(summary, 1),
-            is_capped=trigger < threshold,
+            limit=threshold,
         )
 
 

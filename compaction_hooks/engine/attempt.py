@@ -85,6 +85,8 @@ class Attempt(Generic[M]):
         """Begin with a list, without candidates."""
         self._snapshot = snapshot
         order, budget = self._order, find_budget(self._call, snapshot)
+        if order.spares == "turn":  # a view that is still above the threshold is not worth its price
+            budget = replace(budget, limit=budget.trigger)
         keep = order.keep_tokens(snapshot, budget)
         self._aim: Goal[M] = Goal(
             reason=order.reason,
@@ -94,7 +96,7 @@ class Attempt(Generic[M]):
             tool_rules=self._call.settings.result_rules,
             told=Told(kept_tools=self._call.settings.kept_tools, sections=order.sections),
             limit_bytes=order.limit_bytes,
-            end=snapshot.turn_start if order.spares_turn else None,
+            end={"": None, "turn": snapshot.turn_start, "step": snapshot.history.run_count - 1}[order.spares],
         )
         self._choice = Choice(self._conversation.id, snapshot, self._aim)
 
@@ -414,9 +416,11 @@ class Attempt(Generic[M]):
                 error = unfit_error(self._snapshot, self._call.settings, window, tried)
                 return (yield from self._fail(start, error))
 
-        if self._order.spares_turn:
+        if self._order.spares == "turn":
             self._cooldown.spared = UserRequest.of(self._snapshot.history)
-        else:
+        if self._order.spares != "turn" or (
+            self._spent and self._spent.input_tokens
+        ):  # the next turn shall not pay in vain too
             self._cooldown.pause = Pause(until, "no gain", window)
         if not why:
             return (yield from self._skip(start, CompactionOutcome.NOTHING_TO_COMPACT, "nothing to summarize"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple
 
 from compaction_hooks.engine.host_answers import HostAnswers
 from compaction_hooks.messages import M
@@ -100,7 +100,7 @@ class Order(NamedTuple):
         is_preview: Whether to end before the record becomes active, without events.
         previewed: The record of a preview to make active, if it still gives a good view; None: make a new one.
         due: The answer of the trigger, if a trigger asked for this.
-        spares_turn: Whether the user's present turn stays as it is.
+        spares: What stays as it is: the user's present "turn", or the last "step", which the model has not seen; "": neither.
         sections: Sections at the end of the summary that come with the order.
         answers: The answers of the host to the attempt that this one repeats; None: this is the first one.
     """
@@ -117,7 +117,7 @@ class Order(NamedTuple):
     is_preview: bool = False
     previewed: CompactionRecord | None = None
     due: Due | None = None
-    spares_turn: bool = False
+    spares: Literal["", "turn", "step"] = ""
     sections: tuple[str, ...] = ()
     answers: HostAnswers | None = None
 

@@ -80,7 +80,7 @@ class Choice(Generic[M]):
     def reject(self, candidate: Candidate[M]) -> str | None:
         """Return why a candidate may not be sent, or None."""
         budget = self.goal.budget
-        return rejection(self._snapshot, candidate, limit=budget.trigger, window=budget.window)
+        return rejection(self._snapshot, candidate, limit=budget.limit, window=budget.window)
 
     def find_best(self) -> Candidate[M] | None:
         """Return the best of the candidates that may be sent; None if none may."""

@@ -172,11 +172,11 @@ def _find_threshold_order(conversation: Conversation[M], snapshot: Snapshot[M], 
         return None
 
     due = Due(f"above {budget.trigger:,} tokens, the default threshold of larger windows")
-    if snapshot.turn_tokens > budget.trigger:  # no finished turn is in the way: as at any threshold
-        return Order(CompactionReason.THRESHOLD, due=due)
+    if snapshot.turn_tokens > budget.trigger:
+        return Order(CompactionReason.THRESHOLD, due=due, spares="step")
     if conversation.cooldown.is_spared(snapshot):
         return None
-    return Order(CompactionReason.THRESHOLD, due=due, spares_turn=True)
+    return Order(CompactionReason.THRESHOLD, due=due, spares="turn")
 
 
 def _find_due(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M]) -> Due | None:

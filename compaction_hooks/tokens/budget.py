@@ -72,7 +72,7 @@ class Budget(Value):
         window: The model's context window.
         input_limit: The part of the window that the input may take, so that the answer has its room.
         trigger: A view above this is compacted (strictly above).
-        is_capped: Whether the trigger is the default one of larger windows (`trigger_cap_tokens`), which spares the present turn.
+        limit: The most that a compaction may leave: the trigger, as it would be without `trigger_cap_tokens`.
         target: A view holds at most this after a compaction.
         keep: Recent messages kept word for word.
         keep_turns: The user's last turns that are kept whole, a number of turns.
@@ -94,7 +94,12 @@ class Budget(Value):
     protect_results: int
     minimum_clear: int
     summary: int
-    is_capped: bool = False
+    limit: int
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether the trigger is the default one of larger windows (`trigger_cap_tokens`), which spares the present turn."""
+        return self.trigger < self.limit
 
     def with_target(self, target: int | None) -> Budget:
         """Return the budget with another target, at most the trigger; with None this budget."""

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from compaction_hooks import CompactionController, CompactionSettings, CompactionStarted
 from compaction_hooks.events import CompactionEvent, CompactionSkipped
+from compaction_hooks.strategies import ClearToolResults
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.tokens.budget import TRIGGER_CAP_TOKENS
 from compaction_hooks.tokens.windows import find_price_step
 from compaction_hooks.triggers import RatioTrigger
-from tests.conversations import Chat, Controller, assistant, controller, prose, steps, tool, user
+from tests.conversations import Chat, Controller, Numbered, assistant, controller, prose, steps, tool, user
 from tests.strategies import examples
 
 WINDOW = 1_000_000
@@ -161,6 +162,51 @@ def test_a_turn_that_is_above_it_alone_is_compacted_as_at_any_threshold() -> Non
     tokens = CharacterEstimator().estimate_tokens
     assert sum(tokens(str(message)) for message in view) < 20_000
     assert view[-1] is messages[-1]
+
+
+def test_results_that_the_model_has_not_seen_stay_whole() -> None:
+    """It is a matter of money: the window has room."""
+    seen, new = begin_turn(14_000), tool_step(13_000)
+    view = at_cap().transform_context_sync([*seen, *new])
+    assert len(view) < len(seen) + 2
+    assert view[-2:] == new
+
+
+def test_a_view_that_is_above_it_for_the_present_request_alone_is_made_all_the_same() -> None:
+    messages = [*turns(20, 2_000), user("Here is the log: " + prose(25_000))]
+    hooks = at_cap()
+    view = hooks.transform_context_sync(messages)
+    assert view[-1] is messages[-1]
+    assert (hooks.state().context_tokens or 0) < 45_000
+    by_hand = controller(WINDOW, settings=CompactionSettings(trigger_cap_tokens=20_000, auto_compact=False))
+    assert by_hand.compact_sync(messages).outcome == "compacted"
+
+
+def test_a_summary_in_vain_is_paid_for_once() -> None:
+    asked = Numbered()
+    settings = CompactionSettings(trigger_cap_tokens=20_000, clear_tool_results=False, keep_user_tokens=0)
+    hooks, pinned = controller(WINDOW, summarizer=asked, settings=settings), user("Spec " + prose(22_000))
+    hooks.pin(pinned)
+    messages = [pinned, assistant("Read."), *turns(1, 3_000)]
+    for number in range(6):
+        messages = [*messages, user(f"And {number}?"), *steps(1, 100, first=500 + number)]
+        hooks.transform_context_sync(messages)
+        messages = [*messages, assistant(f"So {number}.")]
+    assert len(asked.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        CompactionSettings.cheap(trigger_tokens=50_000),
+        CompactionSettings.cheap(keep_recent_ratio=0.2),
+        CompactionSettings.safe(strategies=[ClearToolResults()]),
+        CompactionSettings.balanced(keep_turns=2),
+    ],
+    ids=str,
+)
+def test_the_hosts_own_fields_go_before_those_of_a_profile(settings: CompactionSettings) -> None:
+    assert CompactionController(context_window=WINDOW, settings=settings).transform_context_sync([user("Hello.")])
 
 
 def test_a_session_of_one_turn_is_compacted_again_and_again() -> None:

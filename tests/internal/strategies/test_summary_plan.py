@@ -43,7 +43,7 @@ class Flat:
 
 def budget(**tokens: int) -> Budget:
     """A budget that bounds nothing, but for what is given."""
-    roomy = dict.fromkeys((field.name for field in fields(Budget) if field.name != "is_capped"), 1_000_000)
+    roomy = dict.fromkeys((field.name for field in fields(Budget)), 1_000_000)
     numbers: dict[str, Any] = {**roomy, "summary": 1_000, "minimum_clear": 0, "keep_user": 0, **tokens}
     return Budget(**numbers)
 
