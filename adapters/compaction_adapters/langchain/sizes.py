@@ -74,8 +74,9 @@ def _change(settings: CompactionSettings, argument: str, sizes: Mapping[str, Any
     fields = ["trigger", *_SETTINGS["trigger"].values()] if argument == "trigger" else [*sizes]
     if taken := [name for name in fields if getattr(settings, name) is not None]:
         raise ConfigurationError(f"{argument} and settings.{taken[0]} exclude one another: give one")
-    own = {"trigger_cap_tokens": None} if argument == "trigger" else {}  # it is for the default trigger
-    return replace(settings, **own | sizes)
+    if argument == "trigger":
+        return replace(settings, **{"trigger_cap_tokens": None, **sizes})  # the cap is for the default trigger
+    return replace(settings, **sizes)
 
 
 def _read_sizes(argument: str, given: object) -> dict[str, float]:
