@@ -105,23 +105,24 @@ def join(sessions: Iterable[RecordedSession], window: int) -> Iterator[RecordedS
     for session in sessions:
         if parts and sum(map(size_of, (*parts, session))) > most:
             number += 1
-            yield _joined(parts, number)
+            yield joined(parts, f"joined {number}")
             parts = []
         if number == JOINED_MOST:
             return
         parts.append(session)
     if not number:
-        yield _joined(parts, 1)
+        yield joined(parts, "joined 1")
 
 
-def _joined(parts: Sequence[RecordedSession], number: int) -> RecordedSession:
+def joined(parts: Sequence[RecordedSession], name: str) -> RecordedSession:
+    """Return one conversation of several, with the first system prompt, ids of their own, and no model."""
     messages = [
         message
         for place, part in enumerate(parts)
         for message in with_own_ids([dict(message) for message in part.messages], f"{place}")
         if not place or message["role"] != "system"
     ]
-    return replace(parts[0], id=f"joined {number}", messages=tuple(messages), calls=(), compactions=(), probes=())
+    return replace(parts[0], id=name, model=None, messages=tuple(messages), calls=(), compactions=(), probes=())
 
 
 # -- the tables

@@ -12,7 +12,6 @@ import argparse
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,9 +25,8 @@ from compaction_hooks.replay import costs as costs_module
 from compaction_hooks.replay.bills import Bill
 from compaction_hooks.replay.prices import Prices, find_prices
 from compaction_hooks.replay.replayed import Totals, total
-from tests.benchmarks.fading import with_own_ids
 from tests.benchmarks.lossy_model import lossy_summary
-from tests.benchmarks.profiles import MODELS, size_of
+from tests.benchmarks.profiles import MODELS, joined, size_of
 from tests.benchmarks.tables import print_table
 from tests.data import add_data_options
 
@@ -59,23 +57,12 @@ def _join(path: Path, window: int) -> Iterator[RecordedSession]:
     for session in read_sessions(path):
         size = size_of(session)
         if parts and tokens + size > FILLED_RATIO * window:
-            yield _joined(parts, path)
+            yield joined(parts, path.name.partition(".")[0])
             parts, tokens = [], 0
         parts.append(session)
         tokens += size
     if parts:
-        yield _joined(parts, path)
-
-
-def _joined(parts: Sequence[RecordedSession], path: Path) -> RecordedSession:
-    messages = [
-        message
-        for place, part in enumerate(parts)
-        for message in with_own_ids([dict(message) for message in part.messages], f"{place}")
-        if not place or message["role"] != "system"
-    ]
-    name = path.name.partition(".")[0]
-    return replace(parts[0], id=name, model=None, messages=tuple(messages), calls=(), compactions=(), probes=())
+        yield joined(parts, path.name.partition(".")[0])
 
 
 # -- the replays
@@ -185,11 +172,11 @@ class Hindsight:
         return dollars + max(covered, 0) * self._paid
 
 
-def find_hindsight(one: Replay, place: int, writer: str, view: int, step: Rates) -> float:
+def find_hindsight(one: Replay, place: int, writer: str, view: int, rates: Rates) -> float:
     """Return the least dollars by one model's prices."""
     covered = sum(each.tokens_before - each.tokens_after for each in one.compactions)
     summaries = one.costs[place].summaries if writer == BY_MODEL else 0.0
-    return Hindsight(one, step, view, (summaries, covered)).least_dollars()
+    return Hindsight(one, rates, view, (summaries, covered)).least_dollars()
 
 
 # -- the tables
