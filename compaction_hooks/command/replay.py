@@ -50,9 +50,8 @@ def replay(
         console = Console(highlight=False)
         print_reports(console, batch, details=details or summary, shows_summaries=summary)
         if (hit := find_smaller(batch)) is not None:
-            if hit.is_there and not (
-                triggers or keeps or reserve
-            ):  # sizes for another window say nothing about this one
+            # Sizes for another window say nothing about this one.
+            if hit.is_there and not (triggers or keeps or reserve):
                 setting = Setting(options={"window": short(hit.window)}, window=hit.window)
                 job = Job(settings=(setting,), uses_recorded_usage=usage)
                 print_smaller(console, hit, replay_files([Path(hit.file)], job))

@@ -34,6 +34,11 @@ def test_trigger_sets_the_threshold(trigger: Any, ratio: float | None, tokens: i
     assert (settings.trigger_ratio, settings.trigger_tokens) == (ratio, tokens)
 
 
+def test_trigger_goes_before_the_threshold_of_a_profile() -> None:
+    settings = CompactionMiddleware(trigger=("tokens", 9_000), settings=CompactionSettings.cheap()).controller.settings
+    assert (settings.trigger_tokens, settings.trigger_cap_tokens, settings.keep_recent_tokens) == (9_000, None, 6_000)
+
+
 def test_trigger_and_keep_count_for_each_model_beside_all_other_settings() -> None:
     by_model = {"gpt-5*": CompactionSettings(breaker_failures=7)}
     made = CompactionMiddleware(trigger=("tokens", 9_000), keep=("tokens", 5_000), settings=by_model).controller
