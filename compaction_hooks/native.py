@@ -106,7 +106,7 @@ _SWITCHES: Final = frozenset(
 """Options that ask for it with any value, those that make the server keep the history included: Anthropic's `compaction`, and
 OpenAI's and LangChain's names, as of November 2026. The last four are of frameworks: Google ADK (`EventsCompactionConfig`, 2.13),
 Agent Framework (`CompactionStrategy`, `CompactionProvider`, 1.23) and the `OpenAIResponsesModel` of Strands (1.62)."""
-_NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
+NESTED: Final = frozenset({"extra_body", "model_kwargs", "extra_args"})
 """Options that hold further options: of the providers' clients, of LangChain and of openai-agents."""
 
 
@@ -125,7 +125,7 @@ def find_server_compaction(options: Mapping[str, object]) -> str | None:
     for name, value in options.items():
         if _asks(_bare(name), value):
             return name
-        inner = find_server_compaction(_mapping(value)) if name in _NESTED else None
+        inner = find_server_compaction(_mapping(value)) if name in NESTED else None
         if inner is not None:
             return inner
     return None
@@ -138,7 +138,7 @@ def lets_shorten(options: Mapping[str, object]) -> bool:
     True
     """
     return find_server_compaction(options) is not None or any(
-        (_bare(name) == "context_management" and bool(value)) or (name in _NESTED and lets_shorten(_mapping(value)))
+        (_bare(name) == "context_management" and bool(value)) or (name in NESTED and lets_shorten(_mapping(value)))
         for name, value in options.items()
     )
 

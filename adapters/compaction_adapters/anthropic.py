@@ -16,6 +16,7 @@ from compaction_adapters.kit import (
     NativeSummaries,
     address_of,
     ask_client,
+    ask_in_place,
     compaction_option,
     compaction_usage,
     read_block,
@@ -35,7 +36,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.anthropic", "Anthropic's client", "anthropic") from error
 
-__all__ = ["BETA", "native", "summarizer"]
+__all__ = ["BETA", "in_place", "native", "summarizer"]
 
 _FORMAT: Final = AnthropicFormat()
 BETA: Final = ANTHROPIC_BETA
@@ -64,6 +65,38 @@ def summarizer(client: Anthropic | AsyncAnthropic, model: str | None = None, **o
         return create(**{**ours, **options})
 
     return ask_client(model, send, _read_message)
+
+
+def in_place(client: Anthropic | AsyncAnthropic) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    Anthropic has most of that request in its cache if your requests have cache marks. It is sent with the options of the last call,
+    as the program tells them (`request=`, `system=` and `tools=` of `transform_context` or `call`), where that costs less than a
+    transcript and fits; otherwise, and once if the answer is no summary, the model is asked as by `summarizer(client)`.
+
+    Args:
+        client: The client that your program asks with. Its own retries and time limit apply.
+    """
+
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        options = {name: value for name, value in (live.request or {}).items() if name not in _OF_THE_CALL}
+        thinking: Any = options.get("thinking") or {}
+        outside = {"system": live.system, "tools": live.tools}
+        create: Any = (client.beta.messages if "betas" in options else client.messages).create
+        return create(
+            **options,
+            **{name: value for name, value in outside.items() if value},
+            model=live.model,
+            messages=live.messages,
+            max_tokens=request.max_tokens + max(REASONING_TOKENS, thinking.get("budget_tokens") or 0),
+            timeout=client.timeout,
+        )
+
+    return ask_in_place(ask, _read_message, summarizer(client))
+
+
+_OF_THE_CALL: Final = frozenset({"messages", "model", "system", "tools", "max_tokens", "stream", "timeout"})
+"""Options of a call that its messages, its summary or `CallOptions` of the same name replace."""
 
 
 def _read_message(answer: Message) -> Summary:

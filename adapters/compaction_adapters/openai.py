@@ -15,6 +15,7 @@ from compaction_adapters.kit import (
     NativeSummaries,
     address_of,
     ask_client,
+    ask_in_place,
     compact_arguments,
     read_items,
     summary_of,
@@ -32,7 +33,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtraError("compaction_adapters.openai", "OpenAI's client", "openai") from error
 
-__all__ = ["native", "summarizer"]
+__all__ = ["in_place", "native", "summarizer"]
 
 _FORMAT: Final = OpenAIChatFormat()
 
@@ -58,6 +59,53 @@ def summarizer(client: OpenAI | AsyncOpenAI, model: str | None = None, **options
         return create(**{"model": name, "messages": messages, **limits, **options})
 
     return ask_client(model, send, _read)
+
+
+def in_place(client: OpenAI | AsyncOpenAI) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with the options of the last call, as the program tells them
+    (`request=`, `system=` and `tools=` of `transform_context` or `call`), where that costs less than a transcript and fits;
+    otherwise, and once if the answer is no summary, the model is asked as by `summarizer(client)`. Nothing is stored at OpenAI.
+
+    Args:
+        client: The client that your program asks with. Its own retries apply.
+    """
+    is_openai = client.base_url.host.endswith(".openai.com")
+
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        options = {name: value for name, value in (live.request or {}).items() if name not in _OF_THE_CALL}
+        if live.tools:
+            options["tools"] = live.tools
+        if is_openai:
+            options["store"] = False
+        limit, is_responses = request.max_tokens + REASONING_TOKENS, live.provider == "openai_responses"
+        limits = [name for name in _LIMITS if name in options]
+        if is_openai:
+            limits = limits or ["max_output_tokens" if is_responses else "max_completion_tokens"]
+        options.update(dict.fromkeys(limits, limit))
+
+        api: Any = client.responses if is_responses else client.chat.completions
+        if is_responses:
+            told = {"input": live.messages, **({"instructions": live.system} if live.system else {})}
+        else:
+            system = [{"role": "system", "content": live.system}] if live.system else []
+            told = {"messages": [*system, *live.messages]}
+        return api.create(**{**options, **told, "model": live.model})
+
+    return ask_in_place(ask, _read_any, summarizer(client))
+
+
+_OF_THE_CALL: Final = frozenset({"messages", "input", "model", "stream", "stream_options", "background", "n"})
+"""Options of a call that its messages replace, or that would shape the answer to the user."""
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+def _read_any(answer: Any) -> Summary:
+    if isinstance(answer, ChatCompletion):
+        return _read(answer)
+    calls = tuple({"name": item.type} for item in answer.output if item.type.endswith("_call"))
+    return Summary(text=answer.output_text, usage=answer.usage, finish_reason=answer.status, tool_calls=calls)
 
 
 def _read(answer: ChatCompletion) -> Summary:

@@ -24,6 +24,7 @@ from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.cooldown import Breaker, Pause, UnfitList
 from compaction_hooks.engine.endings import finished_event, may_shorten, unfit_error
 from compaction_hooks.engine.host_answers import HostAnswers
+from compaction_hooks.engine.in_place import find_last_call
 from compaction_hooks.engine.looking import learn_and_look
 from compaction_hooks.engine.persistence import reload, write
 from compaction_hooks.engine.planning import plan_compaction, plan_without_media, propose_without_media
@@ -235,7 +236,8 @@ class Attempt(Generic[M]):
             )
 
         asked = self._snapshot, self._budget, self._call, plan, self.answers.find_focus(self._snapshot)
-        answer = yield from summarize(*asked, self._spend, self._conversation.id)
+        last_call = find_last_call(self._conversation, self._call, self._order.reason, start)
+        answer = yield from summarize(*asked, self._spend, self._conversation.id, last_call)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on

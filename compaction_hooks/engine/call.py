@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, NamedTuple
 
 from compaction_hooks.engine.host_answers import HostAnswers
@@ -59,6 +59,7 @@ class Call(NamedTuple, Generic[M]):
         max_output_tokens: The longest answer that this call asks for, in tokens; None: as in the settings.
         system: A system prompt that is not in the list but counts: text or JSON.
         tools: Tool schemas that count, as JSON.
+        request: The other options of the model call, if the host gave them.
         repair: Whether to repair a broken history in the view; None: as in the settings.
         server_compaction: The option of the request that makes the server compact; None without one.
         may_be_shortened: Whether an option of the request lets the server shorten it.
@@ -76,6 +77,7 @@ class Call(NamedTuple, Generic[M]):
     max_output_tokens: int | None = None
     system: object = None
     tools: object = None
+    request: Mapping[str, object] | None = None
     repair: bool | None = None
     server_compaction: str | None = None
     may_be_shortened: bool = False

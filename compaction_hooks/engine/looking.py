@@ -34,7 +34,7 @@ from compaction_hooks.validity import needs_merging
 from compaction_hooks.view.reasoning import find_unread
 from compaction_hooks.view.record import CompactionRecord, StaleRuns
 from compaction_hooks.view.references import View
-from compaction_hooks.view.snapshot import Reading, Snapshot, ViewKey
+from compaction_hooks.view.snapshot import CallFrame, Reading, Snapshot, ViewKey
 
 logger = logging.getLogger("compaction_hooks")
 
@@ -128,6 +128,7 @@ def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> S
         ),
         joins_rows=call.settings.merge_user_messages or (reading.is_changed and needs_merging(conversation.format)),
         may_be_shortened=call.may_be_shortened,
+        call_frame=CallFrame(call.system, call.tools, call.request),
     )
 
 

@@ -104,7 +104,7 @@ class Pressure:
     def place(self, snapshot: Snapshot[Any], text: str) -> bool:
         """Place the notice behind the list of this view, once in a filling; return False if it was, or if it has to wait."""
         history, record = snapshot.history, snapshot.record
-        if not text or self._has_told_model or not _may_follow(snapshot, text):
+        if not text or self._has_told_model or not _may_place(snapshot, _write(text)):
             return False
 
         run = history.run_count - 1
@@ -169,27 +169,32 @@ def _said_in(history: History[Any], run: int) -> list[int]:
     return [index for index in history.run_pieces(run) if history.piece(index).side is not None]
 
 
-def _may_follow(snapshot: Snapshot[Any], text: str) -> bool:
-    """Return whether a user's message with this text may follow the view (rule 3)."""
+def _may_place(snapshot: Snapshot[Any], notice: Message) -> bool:
+    """Return whether the notice may be behind the list of this view (rule 3)."""
+    history = snapshot.history
+    if not history.piece_count or history.piece(history.piece_count - 1).side != "host":
+        return False
+    tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
+    return snapshot.tokens + tokens <= _most_tokens(snapshot) and can_follow(snapshot, notice)
+
+
+def can_follow(snapshot: Snapshot[Any], message: Message) -> bool:
+    """Return whether a message of the user may follow the view: its provider takes it there, and no call is without its result."""
     history, format = snapshot.history, snapshot.format
     joins_rows = snapshot.joins_rows or needs_merging(format)
     only_words = joins_rows or _WORDS_BEHIND_RESULTS_REFUSED.search(snapshot.model or "")
     last = history.piece(history.piece_count - 1) if history.piece_count else None
-    if last is None or last.side != "host" or last.message.role not in (("user",) if only_words else ("user", "tool")):
+    if last is None or last.side is None or (only_words and last.message.role == "tool"):
         return False
 
     run = history.run_count - 1
+    asked = history.run_calls(run - 1 if last.side == "host" else run)
     answered = {result.call_id for index in history.run_pieces(run) for result in history.piece(index).message.results}
-    if not history.run_calls(run - 1).keys() <= answered:
-        return False
-
-    notice = _write(text)
-    tokens = snapshot.calibration.predict_growth(snapshot.estimator.estimate_message_tokens(notice))
-    if snapshot.tokens + tokens > _most_tokens(snapshot):
+    if not asked.keys() <= answered:
         return False
 
     before = snapshot.neutral_view(snapshot.view)
-    faults = worsened(before, [*before, notice], format.provider, model=snapshot.model)
+    faults = worsened(before, [*before, message], format.provider, model=snapshot.model)
     return all(fault.rule == "role_repeated" and joins_rows for fault in faults)
 
 

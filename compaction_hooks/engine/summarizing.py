@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 from compaction_hooks.digest import facts, write
 from compaction_hooks.engine.call import Call
+from compaction_hooks.engine.in_place import LastCall, find_in_place
 from compaction_hooks.errors import SummaryRefusedError
+from compaction_hooks.foreign import describe_error
 from compaction_hooks.messages import M, Usage
 from compaction_hooks.native import NativeItems
 from compaction_hooks.overflow import is_context_overflow
 from compaction_hooks.runtime.effects import Aborted, AskSummarizer, Failure, Flow, Instant, Now, Success, Work
 from compaction_hooks.strategies.summary_plan import Summarized, SummaryPlan
 from compaction_hooks.summary.answers import asks_for_headings, read_summary_usage, refusal, unwrap_answer
-from compaction_hooks.summary.request import LazyRequest, LiveCall, Summary, SummaryKind
+from compaction_hooks.summary.request import InPlace, LazyRequest, LiveCall, Summary, SummaryKind
 from compaction_hooks.tokens.budget import IDENTIFIER_TOKENS, Budget
 from compaction_hooks.view.snapshot import Snapshot
 
@@ -47,6 +49,7 @@ def summarize(
     focus: str | None,
     spend: Callable[[Usage | None], None],
     session_id: str,
+    last_call: LastCall | str,
 ) -> Flow[Summarized | SummaryFailed | Aborted]:
     """Request a summary of the messages of a plan.
 
@@ -56,6 +59,7 @@ def summarize(
     Args:
         spend: Gets the cost of each answer as soon as it is known: the next request may be aborted.
         session_id: The conversation, for the log.
+        last_call: The call before, whose cache a summary asked in place reads; in words why it has none.
     """
     left = min(call.settings.summary_timeout_seconds, threading.TIMEOUT_MAX)
     messages = plan.messages
@@ -71,17 +75,25 @@ def summarize(
         if done == len(messages) or not left:
             break
         start: Instant = yield Now()
+        in_place = None if done else partial(find_in_place, snapshot, budget, call, plan, focus, name_facts, last_call)
         request = _build_request(
-            snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, name_facts
+            snapshot, budget, call, plan, last.text, focus, done, start.monotonic + left, name_facts, in_place
         )
         answer = yield from _ask(snapshot, request, left, session_id)
         if isinstance(answer, Aborted):
             return answer
         spend(answer.usage)
         usage = usage + answer.usage if usage and answer.usage else usage or answer.usage
+        end: Instant = yield Now()
+        took = end.seconds_since(start)
+        # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
+        left -= took if took <= left else 0
+        if isinstance(answer, SummaryFailed) and request.place is not None and left:
+            last_call = f"the answer to the request in place was refused ({describe_error(answer.error)})"
+            continue
         if isinstance(answer, SummaryFailed):
             if not done:
-                return answer
+                return answer._replace(usage=usage)
             told = session_id, done, len(messages)
             logger.debug("session %s: the summary has %d of %d messages, the others are summarized by rule", *told)
             last = replace(last, error=answer.error)
@@ -93,10 +105,6 @@ def summarize(
 
         last = answer
         done += len(request.messages) - answer.unseen
-        end: Instant = yield Now()
-        took = end.seconds_since(start)
-        # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
-        left -= took if took <= left else 0
         if not left and done < len(messages):
             last = replace(last, error=TimeoutError("the summarizer took all of its time for a part of the messages"))
 
@@ -124,6 +132,7 @@ def _build_request(
     done: int,
     deadline: float,
     name_facts: Callable[[], str],
+    in_place: Callable[[Callable[[], int]], InPlace | None] | None,
 ) -> LazyRequest:
     """Return the request for the messages of a plan from `done` on."""
     kind: SummaryKind = "update" if text else "history"
@@ -148,7 +157,9 @@ def _build_request(
             model=snapshot.model,
             system=call.system,
             tools=call.tools,
+            request=call.request,
         ),
+        find_place=in_place,
     )
 
 
@@ -158,7 +169,7 @@ def _ask(
     """Send one request, with `seconds` as time-out; halve the transcript while it overflows the summarizer's own window."""
     answer: Success | Failure | Aborted = yield AskSummarizer(asked, seconds)
     for _ in range(OVERFLOW_TRIES - 1):
-        if not isinstance(answer, Failure):
+        if not isinstance(answer, Failure) or asked.place is not None:
             break
         smaller: LazyRequest | None = yield Work(partial(_make_smaller, asked, answer.error))
         if smaller is None:

@@ -63,12 +63,11 @@ def read_report(usage: object, function: str) -> Usage | None:
 def read_answer(response: object) -> Message | None:
     """Return an assistant message without parts, with usage, model and stop reason; None if the response has none of them."""
     # Chunks of a stream hold these fields one level deeper: Anthropic's first, the last of Responses and Converse, OpenAI's events.
+    # A whole answer may have a field of such a name too, as `metadata` of Responses.
     starts = _field(response, "type") == "message_start"
     deeper = [_field(response, name) for name in (*(["message"] if starts else []), *_DEEPER)]
-    source = next((chunk for chunk in deeper if chunk is not None), response)
-
-    usage = next(filter(None, (read_usage(_field(source, name)) for name in _USAGES)), None)
-    ending = _find_ending(source)
+    read = ((source, _read_source(source)) for source in (response, *deeper) if source is not None)
+    source, (usage, ending) = next((each for each in read if each[1] != (None, None)), (response, (None, None)))
     if usage is None and ending is None:
         return None
 
@@ -80,6 +79,12 @@ def read_answer(response: object) -> Message | None:
         model=model if isinstance(model, str) else None,
         stop_reason=STOP_REASONS.get((ending or "").lower()),
     )
+
+
+def _read_source(source: object) -> tuple[Usage | None, str | None]:
+    """Return the usage and the provider's word for the ending that an answer, or a part of one, has."""
+    usage = next(filter(None, (read_usage(_field(source, name)) for name in _USAGES)), None)
+    return usage, _find_ending(source)
 
 
 def read_output(chunk: object) -> int:

@@ -37,6 +37,7 @@ class CallOptions(TypedDict, total=False):
         repair: Whether to repair a broken history in the view; None: as in the settings.
         request: The other options of the model call, by its client's or framework's names. If one of them makes the server compact
             (`context_management`, `previous_response_id`, `conversation`, `truncation="auto"`), only overflows are recovered from.
+            A summary asked in place is asked with the options of the last call.
         summarizer: The summarizer of this call, if the controller has none; None: the extractive one, which needs no model.
         on_event: One more event handler, for this call.
     """
@@ -104,6 +105,7 @@ def check_call(
         max_output_tokens=options.get("max_output_tokens"),
         system=options.get("system"),
         tools=options.get("tools"),
+        request=options.get("request"),
         repair=options.get("repair"),
         server_compaction=find_server_compaction(options.get("request") or {}),
         may_be_shortened=lets_shorten(options.get("request") or {}),

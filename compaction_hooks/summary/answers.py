@@ -66,7 +66,9 @@ def read_summary_usage(answer: Summary, request: LazyRequest, estimator: TokenEs
     elif usage is not None or answer.is_by_rule or answer.fallback_reason:
         return usage
 
-    if request.text_read:
+    if request.place is not None:
+        tokens = request.place.tokens
+    elif request.text_read:
         tokens = estimator.estimate_tokens(request.system) + estimator.estimate_tokens(request.text_read)
     else:
         tokens = estimator.estimate_tokens(request.previous_summary or "") + estimate_messages_tokens(

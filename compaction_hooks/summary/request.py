@@ -20,11 +20,12 @@ class LiveCall(Value):
     """The call whose older messages are summarized, for summarizers that send these messages as they are.
 
     Attributes:
-        messages: The older part of the view last sent, in the host's own form: it begins with the summary or the native items in
-            force, and no tool call in it is without its result.
+        messages: In the host's own form, without a tool call that lacks its result. Of `SummaryRequest.live`: the older part of the
+            view last sent, which begins with the summary or the native items in force. Of `SummaryRequest.in_place`: the whole
+            list, and behind it the instruction.
         provider: The provider of the messages' format; None if a client library translates them.
         model: The model of the call, or None if unknown.
-        system, tools: The call's options of these names.
+        system, tools, request: The call's options of these names; of `in_place`, those of the call before.
     """
 
     messages: Sequence[Any]
@@ -32,13 +33,28 @@ class LiveCall(Value):
     model: str | None
     system: object
     tools: object
+    request: Mapping[str, object] | None = None
+
+
+class InPlace(NamedTuple):
+    """A summary asked in place.
+
+    Attributes:
+        call: The request.
+        instruction: The text at the end of its messages.
+        tokens: The size of the whole.
+    """
+
+    call: LiveCall
+    instruction: str
+    tokens: int
 
 
 class SummaryRequest:
     """One question to a summarizer. A model needs `system`, `prompt` and `max_tokens` only.
 
-    `prompt`, `transcript`, `omitted_items` and `live` are made at their first access: never for a summarizer that is no model and
-    reads `messages`. Two requests with equal values are equal.
+    `prompt`, `transcript`, `omitted_items`, `live` and `in_place` are made at their first access: never for a summarizer that is no
+    model and reads `messages`. Two requests with equal values are equal.
 
     Attributes:
         system: The system prompt that makes the model a summarizer.
@@ -57,6 +73,9 @@ class SummaryRequest:
         omitted_items: The number of the newest `messages` that are not in `transcript`, because it is bounded: if it was read, a
             later request brings them.
         live: The call whose older messages are summarized: all that this compaction covers, also if `messages` are a part of them.
+        in_place: The list that this call would have sent, with the instruction to summarize at its end, for the conversation's own
+            model: it has most of it in its cache. None if a transcript is cheaper, or the only form: then ask with `prompt`. Who
+            reads it and gets a call has to send it.
     """
 
     def __init__(
@@ -76,6 +95,7 @@ class SummaryRequest:
         kept_messages: tuple[Message, ...] = (),
         omitted_items: int = 0,
         live: LiveCall | None = None,
+        in_place: LiveCall | None = None,
     ) -> None:
         self.system: Final = system
         self.previous_summary: Final = previous_summary
@@ -90,6 +110,7 @@ class SummaryRequest:
 
         self._prompt, self._transcript, self._omitted_items = prompt, transcript, omitted_items
         self._live: LiveCall | None = live
+        self._in_place: LiveCall | None = in_place
 
     @property
     def prompt(self) -> str:
@@ -111,12 +132,18 @@ class SummaryRequest:
         """The call whose older messages are summarized."""
         return self._live
 
+    @property
+    def in_place(self) -> LiveCall | None:
+        """The list that this call would have sent, with the instruction to summarize at its end."""
+        return self._in_place
+
     def replace(self, **changes: Any) -> SummaryRequest:
-        """Return a copy with other values, such as a shorter prompt for the summarizer inside your own."""
+        """Return a copy with other values, such as a shorter prompt for the summarizer inside your own, without `in_place`."""
         return SummaryRequest(**self._values() | changes)
 
     def _values(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _NAMES}
+        # Not the property: who reads it has to send it.
+        return {name: getattr(self, name) for name in _NAMES if name != "in_place"} | {"in_place": self._in_place}
 
     def __eq__(self, other: object) -> bool:
         return self._values() == other._values() if isinstance(other, SummaryRequest) else NotImplemented
@@ -194,6 +221,8 @@ class LazyRequest(SummaryRequest):
         estimate: Size of a text in tokens.
         name_facts: Returns the facts that the prompt asks to keep word for word.
         find_live: Returns the call whose older messages these are.
+        find_place: Returns the request in place of the prompt, if it is the better one; gets a function that sizes the prompt in
+            tokens.
     """
 
     def __init__(
@@ -213,6 +242,7 @@ class LazyRequest(SummaryRequest):
         kept_messages: tuple[Message, ...] = (),
         name_facts: Callable[[], str] = str,
         find_live: Callable[[], LiveCall] | None = None,
+        find_place: Callable[[Callable[[], int]], InPlace | None] | None = None,
     ) -> None:
         super().__init__(
             system=SYSTEM_PROMPT,
@@ -232,6 +262,9 @@ class LazyRequest(SummaryRequest):
         self._request_tokens, self._transcript_tokens = request_tokens, transcript_tokens
         self._estimate, self._name_facts, self._find_live = estimate, name_facts, find_live
         self._texts: Texts | None = None
+        self._find_place = find_place
+        self.place: InPlace | None = None
+        """How the summarizer asks in place, if it does."""
 
     @property
     def prompt(self) -> str:
@@ -260,12 +293,20 @@ class LazyRequest(SummaryRequest):
             self._live = self._find_live()
         return self._live
 
+    @property
+    def in_place(self) -> LiveCall | None:
+        """The list that this call would have sent, with the instruction to summarize at its end."""
+        find, self._find_place = self._find_place, None
+        if find is not None:
+            self.place = find(self._size)
+        return self.place.call if self.place is not None else None
+
     # -- what the summarizer has read of it
 
     @property
     def has_read_prompt(self) -> bool:
-        """Whether the summarizer read the prompt."""
-        return bool(self._prompt)
+        """Whether the summarizer read the prompt, or the instruction in place of it."""
+        return bool(self._prompt) or self.place is not None
 
     @property
     def text_read(self) -> str:
@@ -275,12 +316,16 @@ class LazyRequest(SummaryRequest):
     @property
     def instructions_read(self) -> str:
         """The end of the prompt, with our instructions; empty if the summarizer read neither prompt nor transcript."""
+        if self.place is not None:
+            return self.place.instruction
         return self._texts.frame.behind if self._texts is not None else ""
 
     @property
     def seen_messages(self) -> int:
         """The number of messages, from the oldest on, that the summarizer saw: all if it read no transcript."""
-        return self._texts.transcript.shown_messages if self._texts is not None else len(self.messages)
+        if self._texts is None or self.place is not None:
+            return len(self.messages)
+        return self._texts.transcript.shown_messages
 
     def halve(self) -> LazyRequest | None:
         """Return the same question with a transcript of half the size, for a summarizer whose own window overflowed.
@@ -306,6 +351,11 @@ class LazyRequest(SummaryRequest):
         return smaller if smaller._show().transcript.pieces else None
 
     # -- the texts
+
+    def _size(self) -> int:
+        """Return the tokens of the system prompt and the prompt."""
+        frame, shown = self._show()
+        return self._estimate(self.system) + self._estimate(frame.fill_with(shown.pieces))
 
     def _show(self) -> Texts:
         if self._texts is None:

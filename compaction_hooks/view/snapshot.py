@@ -62,6 +62,18 @@ class ViewKey(NamedTuple):
         return self._replace(piece_count=piece, estimated=estimated, dressed=dressed)
 
 
+class CallFrame(NamedTuple):
+    """What a model call has next to its messages, as the host gave it.
+
+    Attributes:
+        request: Its other options, by the names of its client or framework; None if the host gave none.
+    """
+
+    system: object = None
+    tools: object = None
+    request: Mapping[str, object] | None = None
+
+
 SEARCHES_RATIO = 0.25
 """The most of the room under the threshold that searches take which found tools, from before a cut."""
 
@@ -124,6 +136,7 @@ class Snapshot(NamedTuple, Generic[M]):
         dress: Returns a plain view of this history under a record as the request shows it, without the reasoning of these runs.
         joins_rows: Whether user messages in a row are sent as one.
         may_be_shortened: Whether the request lets the server shorten it, so that its count may be less than the view.
+        call_frame: What the call has next to its messages.
         frozen: The list of the call and a copy of it, if the snapshot outlasts a wait; else None.
     """
 
@@ -140,6 +153,7 @@ class Snapshot(NamedTuple, Generic[M]):
     dress: Callable[[View[M], CompactionRecord, StaleRuns], View[M]]
     joins_rows: bool
     may_be_shortened: bool = False
+    call_frame: CallFrame = CallFrame()
     frozen: tuple[list[M], list[M]] | None = None
 
     @property

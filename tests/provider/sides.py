@@ -24,6 +24,7 @@ _SILENT = ("truncate", "crop", "halve")
 LAST_ANSWER = Answer("Done.")
 SUMMARY_TEXT = "## Goal\n- what the earlier conversation was about\n\n## Next Steps\n1. go on"
 SYSTEM_ROLES = ("system", "developer")
+IN_PLACE_LINE = "[Request from the program, not from the user] The older messages"
 SUMMARY_LINE = SYSTEM_PROMPT.splitlines()[0]
 
 
@@ -58,7 +59,12 @@ class Received:
     @property
     def is_summary(self) -> bool:
         """Whether it asks for a summary."""
-        return SUMMARY_LINE in self.system or self.is_compaction
+        return SUMMARY_LINE in self.system or self.is_compaction or self.is_in_place
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it asks for a summary at the end of the conversation."""
+        return any(IN_PLACE_LINE in json.dumps(message) for message in self.messages[-1:])
 
     @property
     def is_compaction(self) -> bool:

@@ -15,6 +15,7 @@
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     with_reasoning_room     ask an async model for a summary, with room for its reasoning
     ask_client              the same by a provider's client, sync or async as the client is; `REASONING_TOKENS` of its answer
+    ask_in_place            ask the conversation's own model by the list of the call, which it has in its cache
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
                             for OpenAI the arguments and the reading
@@ -57,7 +58,14 @@ from compaction_adapters.kit.openings import opening_key
 from compaction_adapters.kit.options import positive, tool_schema
 from compaction_adapters.kit.parts import PartsFormat, Pieces
 from compaction_adapters.kit.sessions import Sessions
-from compaction_adapters.kit.summaries import REASONING_TOKENS, ask_client, asker, summary_of, with_reasoning_room
+from compaction_adapters.kit.summaries import (
+    REASONING_TOKENS,
+    ask_client,
+    ask_in_place,
+    asker,
+    summary_of,
+    with_reasoning_room,
+)
 from compaction_adapters.kit.tools import COMPACT, RECALL, ModelTool, model_tools
 from compaction_adapters.kit.twins import Flow, Twin, TwinMethods, awaited, blocking, run, run_async, run_in_loop
 
@@ -86,6 +94,7 @@ __all__ = [
     "TwinMethods",
     "address_of",
     "ask_client",
+    "ask_in_place",
     "asker",
     "awaited",
     "blocking",

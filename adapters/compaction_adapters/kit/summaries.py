@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from compaction_hooks import Message, Summarizer, Summary, SummaryRequest, parse_overflow
+from compaction_hooks import LiveCall, Message, Summarizer, Summary, SummaryRequest, parse_overflow
 from compaction_hooks.errors import SummaryRefusedError
 
 A = TypeVar("A")
@@ -66,6 +66,29 @@ def ask_client(
         if name is None:
             raise SummaryRefusedError("the model is unknown: give model= to the summarizer, the controller or the call")
         answer = send(name, request)
+        return finish(answer) if inspect.isawaitable(answer) else read(answer)
+
+    return summarize
+
+
+def ask_in_place(
+    ask: Callable[[LiveCall, SummaryRequest], Any], read: Callable[[Any], Summary], by_transcript: Summarizer
+) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model in place where that pays, and otherwise by a transcript.
+
+    Args:
+        ask: Sends the messages of a call with its options, sync or async, for an answer of at most the summary and its reasoning.
+        read: Reads the model's answer.
+    """
+
+    async def finish(answer: Awaitable[Any]) -> Summary:
+        return read(await answer)
+
+    def summarize(request: SummaryRequest) -> Summary | Awaitable[Summary]:
+        live = request.in_place
+        if live is None:
+            return cast("Summary | Awaitable[Summary]", by_transcript(request))
+        answer = ask(live, request)
         return finish(answer) if inspect.isawaitable(answer) else read(answer)
 
     return summarize

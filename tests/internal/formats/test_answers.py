@@ -45,6 +45,7 @@ def as_object(value: Any) -> Any:
         pytest.param(OPENAI, "gpt-5", "tool_calls", id="OpenAI chat"),
         pytest.param(ANTHROPIC, "claude", "length", id="Anthropic"),
         pytest.param(RESPONSES, "gpt-5", "length", id="OpenAI Responses"),
+        pytest.param({**RESPONSES, "metadata": {}}, "gpt-5", "length", id="OpenAI Responses, as it comes"),
     ],
 )
 def test_usage_counts_the_whole_input_once(response: Any, model: str, stop_reason: StopReason, shape: Any) -> None:
