@@ -107,7 +107,7 @@ def find_in_place(
     )
     instruction = Message(role="user", parts=(Text(text),))
     tokens = snapshot.most_tokens + snapshot.calibration.predict_growth(snapshot.text_tokens(text))
-    if not can_follow(snapshot, instruction):
+    if not can_follow(snapshot, instruction, joins_results=True):
         why = "no message of the user may follow the list"
     elif tokens + int(plan.allowance * max(snapshot.ratio, 1.0)) + ANSWER_TOKENS > budget.window:
         why = "the window has no room for the instruction and the answer"
@@ -156,12 +156,19 @@ def _find_binding(options: Mapping[str, object]) -> str | None:
             return name
         if name in ("text", "output_config") and not _is_plain_text(_mapping(value).get("format")):
             return name
-        if name in ("tool_choice", "function_call") and _kind_of(value) not in (None, "auto", "none"):
+        choice = _mapping(_mapping(value).get("function_calling_config")).get("mode") if name == "tool_config" else None
+        if _forces(choice or (value if name in ("tool_choice", "toolChoice", "function_call") else None)):
             return name
         inner = _find_binding(_mapping(value)) if name in NESTED else None
         if inner is not None:
             return inner
     return find_server_compaction(options)
+
+
+def _forces(choice: object) -> bool:
+    """Whether a choice of tools forces a call; that of Bedrock is the key of a mapping, and that of Gemini a mode."""
+    kind = _kind_of(choice) or next(iter(_mapping(choice)), None)
+    return str(kind or "auto").lower() not in ("auto", "none")
 
 
 def _is_plain_text(value: object) -> bool:

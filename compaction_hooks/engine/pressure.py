@@ -178,11 +178,15 @@ def _may_place(snapshot: Snapshot[Any], notice: Message) -> bool:
     return snapshot.tokens + tokens <= _most_tokens(snapshot) and can_follow(snapshot, notice)
 
 
-def can_follow(snapshot: Snapshot[Any], message: Message) -> bool:
-    """Return whether a message of the user may follow the view: its provider takes it there, and no call is without its result."""
+def can_follow(snapshot: Snapshot[Any], message: Message, *, joins_results: bool = False) -> bool:
+    """Return whether a message of the user may follow the view: its provider takes it there, and no call is without its result.
+
+    Args:
+        joins_results: Whether it may be joined with results where roles must alternate.
+    """
     history, format = snapshot.history, snapshot.format
     joins_rows = snapshot.joins_rows or needs_merging(format)
-    only_words = joins_rows or _WORDS_BEHIND_RESULTS_REFUSED.search(snapshot.model or "")
+    only_words = (joins_rows and not joins_results) or _WORDS_BEHIND_RESULTS_REFUSED.search(snapshot.model or "")
     last = history.piece(history.piece_count - 1) if history.piece_count else None
     if last is None or last.side is None or (only_words and last.message.role == "tool"):
         return False

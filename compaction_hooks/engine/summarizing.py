@@ -89,7 +89,7 @@ def summarize(
         # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
         if isinstance(answer, SummaryFailed) and request.place is not None and left:
-            last_call = f"the answer to the request in place was refused ({describe_error(answer.error)})"
+            last_call = f"the request in place failed ({describe_error(answer.error)})"
             continue
         if isinstance(answer, SummaryFailed):
             if not done:

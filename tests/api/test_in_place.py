@@ -115,6 +115,10 @@ async def test_an_update_names_the_earlier_summary() -> None:
         pytest.param({"request": {"text": {"format": {"type": "json_schema"}}}}, {}, "text", id="Responses schema"),
         pytest.param({"request": {"extra_body": {"tool_choice": "required"}}}, {}, "tool_choice", id="forced tool"),
         pytest.param({"request": {"tool_choice": {"type": "any"}}}, {}, "tool_choice", id="forced tool, Anthropic"),
+        pytest.param({"request": {"tool_choice": {"any": {}}}}, {}, "tool_choice", id="forced tool, Bedrock"),
+        pytest.param(
+            {"request": {"tool_config": {"function_calling_config": {"mode": "ANY"}}}}, {}, "tool_config", id="Gemini"
+        ),
         pytest.param({"request": {"previous_response_id": "r"}}, {}, "previous_response_id", id="kept by the server"),
         pytest.param({}, {"context_window": 30_000}, "no room", id="no room in the window"),
     ],

@@ -63,8 +63,8 @@ class Received:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether it asks for a summary at the end of the conversation."""
-        return any(IN_PLACE_LINE in json.dumps(message) for message in self.messages[-1:])
+        """Whether it asks for a summary at the end of the conversation, or in front of the last result, where Strands writes it."""
+        return any(IN_PLACE_LINE in json.dumps(message) for message in self.messages[-2:])
 
     @property
     def is_compaction(self) -> bool:

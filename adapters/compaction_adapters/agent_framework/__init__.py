@@ -6,6 +6,6 @@ require(__name__, "agent_framework", "Microsoft Agent Framework", "agent-framewo
 
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat
 from compaction_adapters.agent_framework.middleware import CompactionMiddleware
-from compaction_adapters.agent_framework.models import summarizer
+from compaction_adapters.agent_framework.models import in_place, summarizer
 
-__all__ = ["AgentFrameworkFormat", "CompactionMiddleware", "summarizer"]
+__all__ = ["AgentFrameworkFormat", "CompactionMiddleware", "in_place", "summarizer"]

@@ -16,12 +16,13 @@ from agent_framework import (
     FunctionTool,
     ResponseStream,
     normalize_tools,
+    validate_tool_mode,
 )
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy, with_results
-from compaction_adapters.agent_framework.models import AnswerReader, ask_by, is_prelude, text_of
+from compaction_adapters.agent_framework.models import SENT, AnswerReader, Sent, ask_by, is_prelude, text_of
 from compaction_adapters.kit import (
     RECALL,
     ControllerKeywords,
@@ -207,12 +208,13 @@ def _options_of(call: _ModelCall, send: Send, options: Mapping[str, Any]) -> Cal
     """Return the options of a model call: its model, and the instructions and tools that are not in the list."""
     own = {} if call.own_compaction is None else {call.own_compaction: True}
     place = {name: options[name] for name in _OF_SUMMARIES if name in options}
+    choice = (validate_tool_mode(options.get("tool_choice")) or {}).get("mode")
     return CallOptions(
         model=options.get("model") or getattr(call.client, "model", None),
         max_output_tokens=positive(options.get("max_tokens")),
         system=text_of(options.get("instructions")),
         tools=[_schema(tool) for tool in normalize_tools(options.get("tools"))],
-        request={**options, **own},
+        request={**options, **own, "tool_choice": choice, SENT: Sent(send, {**options})},
         summarizer=ask_by(send, place),
     )
 

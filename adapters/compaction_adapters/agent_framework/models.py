@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple, cast
 
 from agent_framework import ChatResponse, ChatResponseUpdate, Content, UsageDetails, add_usage_details
 from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import Send, find_send
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat
-from compaction_adapters.kit import summary_of, with_reasoning_room
-from compaction_hooks import Message, Summarizer, Summary, SummaryRequest, Usage
+from compaction_adapters.kit import REASONING_TOKENS, ask_in_place, summary_of, with_reasoning_room
+from compaction_hooks import LiveCall, Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import read_answer
+
+SENT: Final = "agent_framework_sent"
+"""The option of a call that holds its `Sent`."""
 
 
 def summarizer(client: Any, model: str | None = None) -> Summarizer:
@@ -38,14 +41,44 @@ def ask_by(send: Send, options: Mapping[str, object]) -> Summarizer:
     async def ask(request: SummaryRequest, limit: int) -> Summary:
         told = {**options, "instructions": request.system, "max_tokens": limit}
         prompt = ChatMessage("user", [request.prompt])
-        response: ChatResponse = await send(messages=[prompt], stream=False, options=told)
-
-        pieces = [piece for message in response.messages for piece in AgentFrameworkFormat().read(message)]
-        parts = tuple(part for piece in pieces for part in piece.parts)
-        answer = Message(role="assistant", parts=parts, usage=usage_of(response.usage_details))
-        return summary_of(answer, response.finish_reason, limit=limit)
+        return _read_summary(await send(messages=[prompt], stream=False, options=told), limit)
 
     return with_reasoning_room(ask)
+
+
+class Sent(NamedTuple):
+    """A call: the client's function, and the options."""
+
+    send: Send
+    options: Mapping[str, object]
+
+
+def in_place(client: Any, model: str | None = None) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with the options of the last call where that costs less than a
+    transcript and fits; otherwise, and once if the answer is no summary, a model is asked as by `summarizer`.
+
+    Args:
+        client, model: As in `summarizer`: for the summaries by a transcript.
+
+    Raises:
+        ConfigurationError: as `summarizer`.
+    """
+
+    async def ask(live: LiveCall, request: SummaryRequest) -> Summary:
+        sent, limit = cast("Sent", (live.request or {})[SENT]), request.max_tokens + REASONING_TOKENS
+        options = {**sent.options, "max_tokens": limit}
+        return _read_summary(await sent.send(messages=[*live.messages], stream=False, options=options), limit)
+
+    return ask_in_place(ask, lambda summary: summary, summarizer(client, model))
+
+
+def _read_summary(response: ChatResponse, limit: int) -> Summary:
+    pieces = [piece for message in response.messages for piece in AgentFrameworkFormat().read(message)]
+    parts = tuple(part for piece in pieces for part in piece.parts)
+    answer = Message(role="assistant", parts=parts, usage=usage_of(response.usage_details))
+    return summary_of(answer, response.finish_reason, limit=limit)
 
 
 class AnswerReader:

@@ -16,7 +16,7 @@ from google.genai import types
 
 from compaction_adapters.google_adk.contents import FORMAT, is_copy, read_response, with_contents
 from compaction_adapters.google_adk.planned import PlannedCall, Send, plan
-from compaction_adapters.google_adk.summaries import ask_by
+from compaction_adapters.google_adk.summaries import SENT, Sent, ask_by
 from compaction_adapters.google_adk.tools import SessionTool, takes_functions
 from compaction_adapters.kit import RECALL, ControllerKeywords, ModelCalls, join_id, model_tools, positive
 from compaction_hooks import CallOptions, CompactionController, Message
@@ -134,12 +134,28 @@ def _read_last(responses: list[LlmResponse]) -> Message | None:
 def _options_of(call: PlannedCall, send: Send) -> CallOptions:
     config: Any = call.request.config
     model = call.request.model
+    bound = {
+        "response_schema": config.response_schema,
+        "response_json_schema": config.response_json_schema,
+        "response_mime_type": config.response_mime_type,
+        "tool_choice": "any" if _must_call(config) else None,
+    }
     return CallOptions(
         model=model,
         # ADK's class for Claude has a limit of its own, and sends it with each call.
         max_output_tokens=positive(config.max_output_tokens) or positive(getattr(call.model, "max_tokens", None)),
         system=config.system_instruction,
         tools=config.tools,
-        request={"events_compaction_config": call.own_compaction},
+        request={
+            "events_compaction_config": call.own_compaction,
+            **bound,
+            SENT: Sent(send, with_contents(call.request, ())),
+        },
         summarizer=ask_by(send, model, config),
     )
+
+
+def _must_call(config: types.GenerateContentConfig) -> bool:
+    """Return whether the model is made to call a function."""
+    calling = None if config.tool_config is None else config.tool_config.function_calling_config
+    return calling is not None and calling.mode is types.FunctionCallingConfigMode.ANY

@@ -30,6 +30,7 @@ from compaction_adapters.kit import Flow, PolicyKeywords, Twin, controller_from,
 from compaction_adapters.langchain.sizes import Trigger, controller_keywords
 from compaction_adapters.langchain_core import (
     FORMAT,
+    CallArguments,
     Conversations,
     Task,
     ThreadMethods,
@@ -190,8 +191,12 @@ def _call_options(request: ModelRequest[Any], task: Task, *, native: bool) -> Ca
     sent = [*tools, *answers] if isinstance(form, ToolStrategy) else tools
     by_provider = native_summarizer(model, prefix, request.model_settings, sent) if native else None
 
+    known = model_options(model, request.model_settings)
+    binding = {"tool_choice": request.tool_choice, "response_format": form}
+
     return {
-        **model_options(model, request.model_settings),
+        **known,
+        "request": CallArguments({**(known.get("request") or {}), **binding}),
         "summarizer": by_provider or summarizer(cast("BaseChatModel", model)),
         "system": request.system_message.content if request.system_message is not None else None,
         "tools": [convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool for tool in (*tools, *answers)],

@@ -14,7 +14,9 @@ from compaction_adapters.langchain_core.conversations import (
 )
 from compaction_adapters.langchain_core.messages import FORMAT, LangChainFormat, without_response_ids
 from compaction_adapters.langchain_core.models import (
+    CallArguments,
     chat_model_in,
+    in_place,
     is_configurable,
     model_of_run,
     model_options,
@@ -27,6 +29,7 @@ from compaction_adapters.langchain_core.threads import ThreadMethods
 
 __all__ = [
     "FORMAT",
+    "CallArguments",
     "Conversation",
     "Conversations",
     "LangChainFormat",
@@ -34,6 +37,7 @@ __all__ = [
     "Task",
     "ThreadMethods",
     "chat_model_in",
+    "in_place",
     "is_configurable",
     "list_tools",
     "make_call",

@@ -18,7 +18,7 @@ from langchain_core.tracers.context import register_configure_hook
 from compaction_adapters.kit import Flow, Twin, run, run_async
 from compaction_adapters.langchain_core.conversations import Conversation
 from compaction_adapters.langchain_core.messages import FORMAT, without_response_ids
-from compaction_adapters.langchain_core.models import NO_STREAM_TAG
+from compaction_adapters.langchain_core.models import NO_STREAM_TAG, CallArguments
 from compaction_hooks import ContextOverflowError, Message
 
 
@@ -34,19 +34,25 @@ class _TokenWatch(BaseCallbackHandler):
 
     A model streams when a consumer is attached (`stream_mode="messages"`, `astream_events`), or if it is configured to; `invoke`
     returns the whole message in any case, so that only its callbacks see the chunks. Calls hidden from the user do not count.
+
+    Args:
+        arguments: Notes what the model is called with; None: nothing notes it.
     """
 
     run_inline = True
     """Makes langchain call this in order with the stream, not from another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: CallArguments | None) -> None:
+        self._arguments = arguments
+        self._view: list[BaseMessage] = []
         self._streamed: set[UUID] = set()
         self.has_broken = False
         """Whether a call failed after its first chunk."""
 
     @contextmanager
-    def watch(self) -> Generator[None]:
+    def watch(self, view: list[BaseMessage]) -> Generator[None]:
         """Watch the model calls inside this context; a handler of LangChain takes no callbacks of ours."""
+        self._view = view
         token = _WATCH.set(self)
         try:
             yield
@@ -58,8 +64,17 @@ class _TokenWatch(BaseCallbackHandler):
         """Whether a call streamed at least one chunk."""
         return bool(self._streamed)
 
-    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
-        """Do nothing. Without this method langchain formats all messages as one text for `on_llm_start`."""
+    def on_chat_model_start(
+        self,
+        serialized: Any,  # noqa: ARG002 - the signature is langchain's
+        messages: list[list[BaseMessage]],
+        *,
+        invocation_params: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Note what the model is called with. Without this method langchain formats all messages as one text."""
+        if self._arguments is not None:
+            self._arguments.note(self._view, messages[0], invocation_params or {})
 
     def on_llm_new_token(self, token: Any, *, run_id: UUID, tags: list[str] | None = None, **_: Any) -> None:  # noqa: ARG002 - the signature is langchain's
         """Record that a call streamed a chunk."""
@@ -105,12 +120,13 @@ def make_call(
     Raises:
         ModelContextOverflowError: no smaller view is valid, or the smaller one was rejected too; the provider's error is the cause.
     """
-    watch = _TokenWatch()
+    arguments = options.get("request")
+    watch = _TokenWatch(arguments if isinstance(arguments, CallArguments) else None)
 
     def attempt(view: list[BaseMessage]) -> Flow[Any]:
         sent = view if view is messages else without_response_ids(view)
         try:
-            with watch.watch():
+            with watch.watch(sent):
                 return (yield request(sent))
         except Exception as error:
             if _is_for_caller(error, watch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
@@ -11,12 +11,12 @@ from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig
 
-from compaction_adapters.kit import asker, positive, require, summary_of, with_reasoning_room
+from compaction_adapters.kit import ask_in_place, asker, positive, require, summary_of, with_reasoning_room
 from compaction_adapters.langchain_core.assistants import finish_reason
 from compaction_adapters.langchain_core.messages import FORMAT, SUMMARY_SOURCE
-from compaction_hooks import CallOptions, Summarizer, Summary, SummaryRequest
+from compaction_hooks import CallOptions, LiveCall, Summarizer, Summary, SummaryRequest
 from compaction_hooks.arguments import format_name, is_model_name
-from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.errors import ConfigurationError, SummaryRefusedError
 
 ModelLike: TypeAlias = BaseChatModel | Runnable[LanguageModelInput, AIMessage]
 """A chat model, or a binding or other runnable around one."""
@@ -25,6 +25,7 @@ NO_STREAM_TAG: Final = "nostream"
 """`langgraph.constants.TAG_NOSTREAM`: keeps a call's tokens out of `stream_mode="messages"`."""
 _LIMITS: Final = ("max_tokens", "max_output_tokens")
 """The integrations' names for the output limit, as a field and as an argument of a call (OpenAI, Anthropic ...; Google)."""
+_ALL_LIMITS: Final = ("max_completion_tokens", *_LIMITS)
 _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinking_budget", "thinking_level")
 
 
@@ -49,17 +50,108 @@ def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) 
 
     limit_name = _limit_name(chat_model_in(asked))
 
+    def ask(request: SummaryRequest) -> Summary | Awaitable[Summary]:
+        messages = [SystemMessage(request.system), HumanMessage(request.prompt)]
+        return _ask(asked, request, {"input": messages, "config": summary_config(config)}, limit_name)
+
+    return ask
+
+
+def in_place(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with what the last call was sent with, as the middleware or the
+    model that `CompactionNode.wrap` returned saw it: system prompt, tools and options, those of middleware inside included. Only
+    the limit of the answer is that of `summarizer(model)`. Otherwise the model is asked as by `summarizer(model)`: if a transcript
+    costs less, if the call is not known, if it was a call of another model, and once if the answer is no summary.
+
+    Args:
+        model: The model of the conversation, as the agent or the model node has it. Arguments of its calls replace bound ones.
+        config: Merged into the configuration of each call: callbacks, tags, metadata.
+
+    Raises:
+        ConfigurationError: as for `summarizer`.
+        MissingExtraError: likewise.
+    """
+    asked = _runnable(model)
+    inner = chat_model_in(asked)
+
+    def ask(live: LiveCall, request: SummaryRequest) -> Summary | Awaitable[Summary]:
+        made = live.request
+        if inner is None or not isinstance(made, CallArguments) or made.sent is None:
+            raise SummaryRefusedError("what the last call was sent with is not known")
+        if live.model not in (None, name_of(inner)):
+            raise SummaryRefusedError(f"in_place() has another model than the call of {live.model}")
+
+        arguments = _given(inner, made.sent)
+        tools = [cast("Mapping[str, object]", one) for one in arguments.get("tools") or () if isinstance(one, Mapping)]
+        if any(tool.get("type") == "mcp" for tool in tools):
+            raise SummaryRefusedError("LangChain hides the headers of MCP servers, which the request would need")
+        limit_name = _limit_name(inner, arguments)
+        if limit_name:
+            arguments = {name: value for name, value in arguments.items() if name not in _ALL_LIMITS}
+        arguments |= {"input": [*made.prefix, *live.messages], "config": summary_config(config)}
+        return _ask(asked, request, arguments, limit_name)
+
+    return ask_in_place(ask, lambda summary: summary, summarizer(asked, config=config))
+
+
+def _ask(
+    model: ModelLike, request: SummaryRequest, arguments: Mapping[str, Any], limit_name: str | None
+) -> Summary | Awaitable[Summary]:
+    """Ask a model for a summary, sync or async as the caller is, and for at most the summary and its reasoning.
+
+    Args:
+        limit_name: The argument for the limit; None: no limit.
+    """
+
     def ask(request: SummaryRequest, limit: int) -> Summary | Awaitable[Summary]:
-        messages: list[BaseMessage] = [SystemMessage(request.system), HumanMessage(request.prompt)]
-        limits = {limit_name: limit} if limit_name else {}
-        arguments: dict[str, Any] = {"input": messages, "config": summary_config(config), **limits}
+        given: dict[str, Any] = {**arguments, **({limit_name: limit} if limit_name else {})}
 
         def read(answer: AIMessage) -> Summary:
             return summary_of(FORMAT.read(answer)[0], finish_reason(answer), limit=limit if limit_name else None)
 
-        return asker(lambda _: asked.invoke(**arguments), lambda _: asked.ainvoke(**arguments), read)(request)
+        return asker(lambda _: model.invoke(**given), lambda _: model.ainvoke(**given), read)(request)
 
-    return with_reasoning_room(ask) if limit_name else lambda request: ask(request, request.max_tokens)
+    if limit_name is None:
+        return ask(request, request.max_tokens)
+    return cast("Summary | Awaitable[Summary]", with_reasoning_room(ask)(request))
+
+
+class CallArguments(dict[str, object]):
+    """The options of a call for the session, and what the model was then called with, for a summary in place.
+
+    Attributes:
+        prefix: The messages that were sent before the view.
+        sent: The arguments of the call, with or without the fields of the model; None if they are not known.
+    """
+
+    prefix: Sequence[BaseMessage] = ()
+    sent: Mapping[str, Any] | None = None
+
+    def note(self, view: Sequence[BaseMessage], messages: Sequence[BaseMessage], sent: Mapping[str, Any]) -> None:
+        """Note a call of a model, if it was sent the view: not one of another model, nor with a view that was changed."""
+        start = len(messages) - len(view)
+        behind = messages[max(start, 0) :]
+        if start < 0 or any(one is not other and one != other for one, other in zip(view, behind, strict=True)):
+            return
+        self.prefix, self.sent = messages[:start], sent
+        # Options of middleware inside, by which the session may tell that the answer could be no summary.
+        self.update({name: value for name, value in sent.items() if self.get(name) is None})
+
+
+_OF_THE_CALL: Final = frozenset({"stream", "stream_options", "n"})
+"""Arguments of a call that would shape the answer to the user."""
+
+
+def _given(model: Any, sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call that are not the fields of its model."""
+    fields: Mapping[str, Any] = model._get_invocation_params()
+    return {
+        name: value
+        for name, value in sent.items()
+        if name not in _OF_THE_CALL and (name not in fields or fields[name] != value)
+    }
 
 
 def summary_config(config: RunnableConfig | None = None) -> RunnableConfig:
@@ -146,17 +238,25 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
     """
     inner, arguments = chat_model_in(model), {**unbind(model)[1], **(settings or {})}
     options = CallOptions(
-        max_output_tokens=max_output_tokens(model, settings), tools=arguments.get("tools"), request=arguments
+        max_output_tokens=max_output_tokens(model, settings),
+        tools=arguments.get("tools"),
+        request=CallArguments(arguments),
     )
 
     if inner is not None:
-        names = (getattr(inner, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
-        options["model"] = next((name for name in names if isinstance(name, str) and name), None)
+        options["model"] = name_of(inner)
         options["context_window"] = positive(_profile(inner).get("max_input_tokens"))
         options["summarizer"] = summarizer(inner)
         known = type(inner).model_fields  # to ask a model for what it lacks takes pydantic long
-        options["request"] = {**{name: getattr(inner, name) for name in _SERVER_FIELDS if name in known}, **arguments}
+        fields: dict[str, Any] = {name: getattr(inner, name) for name in _SERVER_FIELDS if name in known}
+        options["request"] = CallArguments({**fields, **arguments})
     return options
+
+
+def name_of(model: BaseChatModel) -> str | None:
+    """Return the name of a chat model, by whatever field it has."""
+    names = (getattr(model, key, None) for key in ("model_name", "model", "model_id", "deployment_name"))
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def max_output_tokens(model: object, settings: Mapping[str, object] | None = None) -> int | None:
@@ -166,7 +266,7 @@ def max_output_tokens(model: object, settings: Mapping[str, object] | None = Non
         settings: Arguments of this call (`ModelRequest.model_settings`), which override bound and configured ones.
     """
     inner, arguments = chat_model_in(model), {**unbind(model)[1], **(settings or {})}
-    limits = [arguments.get(key) for key in ("max_completion_tokens", *_LIMITS)]
+    limits = [arguments.get(key) for key in _ALL_LIMITS]
     if inner is not None:
         maximum = _profile(inner).get("max_output_tokens")  # `ChatAnthropic` sets it as the limit itself
         own = [getattr(inner, name) for name in _LIMITS if name in inner.model_fields_set]
@@ -179,11 +279,15 @@ def _profile(model: BaseChatModel) -> Mapping[str, object]:
     return cast("Mapping[str, object]", profile) if isinstance(profile, Mapping) else {}
 
 
-def _limit_name(model: BaseChatModel | None) -> str | None:
-    """Return the field for a limit of the output; None without one, and if reasoning is configured, which counts as output."""
+def _limit_name(model: BaseChatModel | None, arguments: Mapping[str, Any] | None = None) -> str | None:
+    """Return the field for a limit of the output; None without one, and if reasoning is configured, which counts as output.
+
+    Args:
+        arguments: Those of the call.
+    """
     if model is None:
         return None
-    values = [getattr(model, name, None) for name in _REASONING_FIELDS]
+    values = [(arguments or {}).get(name) or getattr(model, name, None) for name in _REASONING_FIELDS]
     if any(value and value not in ("none", {"type": "disabled"}) for value in values):
         return None
     return next((name for name in _LIMITS if name in type(model).model_fields), None)

@@ -4,7 +4,7 @@ from compaction_adapters.kit import require
 
 require(__name__, "langgraph.graph", "LangGraph", "langgraph")
 
-from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, summarizer
+from compaction_adapters.langchain_core import LangChainFormat, ModelContextOverflowError, in_place, summarizer
 from compaction_adapters.langgraph.channels import CompactionState, UntrackedView
 from compaction_adapters.langgraph.model import CompactingModel
 from compaction_adapters.langgraph.node import CompactionNode
@@ -18,5 +18,6 @@ __all__ = [
     "LangChainFormat",
     "ModelContextOverflowError",
     "UntrackedView",
+    "in_place",
     "summarizer",
 ]

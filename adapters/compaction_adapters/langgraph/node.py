@@ -18,6 +18,7 @@ from langgraph.types import Overwrite
 from compaction_adapters.kit import ControllerKeywords, Flow, PolicyKeywords, Twin, controller_from, run, run_async
 from compaction_adapters.langchain_core import (
     FORMAT,
+    CallArguments,
     Conversation,
     Task,
     ThreadMethods,
@@ -51,7 +52,8 @@ class CompactionNode(ThreadMethods[NodeConversations], Runnable[Any, dict[str, A
         controller: A controller, shared or not, of any format. None: make one from the keywords.
         model: The chat model that the model node calls, if `wrap` did not return it. Its name, window and bound tools count, and
             it writes the summaries if no `summarizer` is given. A function `(state, runtime) -> model` picks it in each call of
-            the node.
+            the node. `summarizer=in_place(model)` needs a model that `wrap` returned, or one here with its tools bound, and its
+            `system`: of other calls the options are not known, and a transcript is asked for.
         messages_key: The state's key for messages.
         output_key: The state's key for the view, if the model node reads it from the state; `CompactionState` declares it. A model
             that `wrap` returned finds the view itself: then only a channel declared for views is filled. None: never.
@@ -285,6 +287,12 @@ def _options(
         if foreign := [tool for tool in given if not isinstance(tool, BaseTool | Mapping) and not callable(tool)]:
             raise ConfigurationError(f"tools must be those of the model, not {format_value(foreign[0])}")
         options["tools"] = [tool if isinstance(tool, Mapping) else convert_to_openai_tool(tool) for tool in tools]
+
+    arguments, made = unbind(model)[1], options.get("request")
+    if isinstance(made, CallArguments) and "tools" in arguments and not tools:
+        # The model is whole: its node calls it with the system prompt and the view.
+        prompts = [SystemMessage(system) if isinstance(system, str) else system]
+        made.prefix, made.sent = [prompt for prompt in prompts if prompt is not None], arguments
     return options
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import compaction_hooks
 from compaction_adapters.kit import (
     NATIVE_TOKENS,
+    REASONING_TOKENS,
     NativeSummaries,
+    ask_in_place,
     asker,
     compaction_option,
     compacts,
@@ -33,19 +35,25 @@ from compaction_hooks import CallOptions, LiveCall, Summarizer, Summary, Summary
 from compaction_hooks.formats import read_answer
 from compaction_hooks.native import Issuer
 
-_NAMES: Final = """
+_SHAPING: Final = """
     messages functions function_call tools tool_choice parallel_tool_calls web_search_options stream stream_options
     complete_response response_format modalities audio prediction n stop max_tokens max_completion_tokens logprobs
     top_logprobs logit_bias seed temperature top_p presence_penalty frequency_penalty reasoning_effort thinking
     verbosity store prompt_cache_key extra_body prompt_id prompt_variables prompt_label prompt_version guardrails
     cache_control_injection_points litellm_system_prompt enable_json_schema_validation
-
+"""
+_REPEATING: Final = """
     num_retries retry_policy fallbacks context_window_fallbacks context_window_fallback_dict callbacks success_callback
     failure_callback logger_fn litellm_call_id litellm_logging_obj original_function acompletion proxy_server_request
 """
-_LEFT_OUT: Final = frozenset(_NAMES.split())
+_LEFT_OUT: Final = frozenset(f"{_SHAPING} {_REPEATING}".split())
 """Arguments that shape the answer to the user's request, and those that repeat, observe and identify the request. The others
 locate the model and identify the user."""
+_OF_THE_CALL: Final = frozenset(f"messages stream stream_options complete_response n store {_REPEATING}".split())
+"""Arguments of a call that a summary in place does not have."""
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+_SENT: Final = "litellm_sent"
+"""The option of a call that holds its `_Sent`."""
 _FORBIDDEN: Final = frozenset(
     {"context_management", "response_format", "stop", "tool_choice", "stream", "stream_options"}
 )
@@ -62,7 +70,7 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         **connection: Further arguments of `litellm.acompletion`: api_key, api_base, timeout, metadata ... A `max_tokens` replaces
             ours, which is that of the summary and 8,192 tokens of reasoning.
     """
-    is_limited = not {"max_tokens", "max_completion_tokens"} & connection.keys()
+    is_limited = not connection.keys() & _LIMITS
 
     def ask(request: SummaryRequest, limit: int) -> Summary | Awaitable[Summary]:
         ours = limit if is_limited else None
@@ -75,6 +83,34 @@ def summarizer(model: str, **connection: object) -> Summarizer:
         )(request)
 
     return with_reasoning_room(ask)
+
+
+class _Sent(NamedTuple):
+    """A call: the function, and its arguments."""
+
+    callee: Callee
+    arguments: Arguments
+
+
+def in_place(model: str, **connection: object) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. The last call is made again with the longer list, where that costs less than
+    a transcript and fits; otherwise, and once if the answer is no summary, a model is asked as by `summarizer`.
+
+    Args:
+        model, **connection: As in `summarizer`: for the summaries by a transcript.
+    """
+
+    def ask(live: LiveCall, request: SummaryRequest) -> Any:
+        sent = cast("_Sent", (live.request or {})[_SENT])
+        kept = {name: value for name, value in sent.arguments.items() if name not in _OF_THE_CALL and name[:1] != "_"}
+        limits = [name for name in _LIMITS if name in kept] or [name for name in _LIMITS[:1] if sent.callee.takes(name)]
+        mark: Arguments = _mark(kept) if sent.callee.is_litellms else {}
+        limit: Arguments = dict.fromkeys(limits, request.max_tokens + REASONING_TOKENS)
+        return sent.callee.call({**kept, **limit, **mark, "messages": [*live.messages]})
+
+    return ask_in_place(ask, _read, summarizer(model, **connection))
 
 
 def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
@@ -97,7 +133,8 @@ def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) 
         return finish(answer, ours) if callee.is_async else _read(answer, ours)
 
     by_provider = _native_summaries(callee, arguments, options) if native else None
-    return {**options, "summarizer": by_provider or with_reasoning_room(ask)}
+    told = {**(options.get("request") or {}), _SENT: _Sent(callee, arguments)}
+    return {**options, "request": told, "summarizer": by_provider or with_reasoning_room(ask)}
 
 
 def _mark(arguments: Arguments) -> Arguments:
@@ -116,7 +153,7 @@ def _ask(callee: Callee, kept: Arguments, request: SummaryRequest, limit: int | 
     return callee.call({**kept, **limits, **mark, "messages": messages})
 
 
-def _read(response: object, limit: int | None) -> Summary:
+def _read(response: object, limit: int | None = None) -> Summary:
     """Read a chat completion as a summary; a plain text is taken as the summary's."""
     if isinstance(response, str):
         return compaction_hooks.Summary(text=response)

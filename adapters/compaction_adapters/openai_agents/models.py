@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from agents import Model, ModelResponse, ModelSettings, ModelTracing, MultiProvider
 from agents.exceptions import ModelBehaviorError
 from agents.usage import Usage as SDKUsage
 
-from compaction_adapters.kit import positive, summary_of, tool_schema, with_reasoning_room
-from compaction_hooks import CallOptions, Message, Summarizer, Summary, SummaryRequest, Usage
+from compaction_adapters.kit import (
+    REASONING_TOKENS,
+    ask_in_place,
+    positive,
+    summary_of,
+    tool_schema,
+    with_reasoning_room,
+)
+from compaction_hooks import CallOptions, LiveCall, Message, Summarizer, Summary, SummaryRequest, Usage
 from compaction_hooks.formats import OpenAIResponsesFormat, read_answer
 
 Item: TypeAlias = Any
@@ -20,6 +27,10 @@ FORMAT: Final = OpenAIResponsesFormat()
 PRELUDE: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 """Events before the answer; the SDK itself sends a request again after these."""
 _FAILED: Final = frozenset({"response.failed", "error", "response.error"})
+_OPTIONS: Final = ("truncation", "context_management", "tool_choice", "extra_body", "extra_args")
+"""The settings by which the server may compact, or the answer be no text."""
+_SENT: Final = "openai_agents_sent"
+"""The option of a call that holds its `ModelCall`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +82,18 @@ class ModelCall:
         name = getattr(self.model, "model", None)
         tools = [_schema(tool) for tool in self.tools]
         tools += [tool_schema(one.tool_name, one.tool_description, one.input_json_schema) for one in self.handoffs]
-        if self.output_schema is not None and not self.output_schema.is_plain_text():
-            tools.append(tool_schema(self.output_schema.name(), None, self.output_schema.json_schema()))
+        schema = None if self.output_schema is None or self.output_schema.is_plain_text() else self.output_schema
+        if schema is not None:
+            tools.append(tool_schema(schema.name(), None, schema.json_schema()))
 
-        settings, names = self.settings, ("truncation", "context_management", "extra_body", "extra_args")
+        settings = self.settings
+        bound = {**{name: getattr(settings, name, None) for name in _OPTIONS}, "output_schema": schema}
         return CallOptions(
             model=name if isinstance(name, str) else None,
             max_output_tokens=positive(settings.max_tokens),
             system=self.system,
             tools=tools,
-            request={**{name: getattr(settings, name, None) for name in names}, **self.server},
+            request={**bound, **self.server, _SENT: self},
             summarizer=_asker(lambda: self.model, settings),
         )
 
@@ -200,6 +213,27 @@ def summarizer(model: Model | str) -> Summarizer:
         model: One of the SDK's models, or the name of one, which is looked up at each summary.
     """
     return _asker(lambda: MultiProvider().get_model(model) if isinstance(model, str) else model, ModelSettings())
+
+
+def in_place(model: Model | str) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with the options of the last call where that costs less than a
+    transcript and fits; otherwise, and once if the answer is no summary, a model is asked as by `summarizer(model)`.
+
+    Args:
+        model: As in `summarizer`: for the summaries by a transcript.
+    """
+
+    async def ask(live: LiveCall, request: SummaryRequest) -> Summary:
+        sent: Any = (live.request or {})[_SENT]
+        limit = request.max_tokens + REASONING_TOKENS
+        call: ModelCall = replace(
+            sent, settings=replace(sent.settings, max_tokens=limit), tracing=ModelTracing.DISABLED
+        )
+        return _summary_of(await call.send([*live.messages]), limit)
+
+    return ask_in_place(ask, lambda summary: summary, summarizer(model))
 
 
 def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summarizer:

@@ -6,7 +6,7 @@ require(__name__, "pydantic_ai", "pydantic-ai", "pydantic-ai")
 
 from compaction_adapters.pydantic_ai.capability import Compaction, CompactionStatusEvent, history_processor
 from compaction_adapters.pydantic_ai.messages import SUMMARY_KEY, PydanticAIFormat
-from compaction_adapters.pydantic_ai.models import ModelContextOverflowError, summarizer
+from compaction_adapters.pydantic_ai.models import ModelContextOverflowError, in_place, summarizer
 
 __all__ = [
     "SUMMARY_KEY",
@@ -15,5 +15,6 @@ __all__ = [
     "ModelContextOverflowError",
     "PydanticAIFormat",
     "history_processor",
+    "in_place",
     "summarizer",
 ]

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from pydantic_ai import Agent, RunContext
@@ -34,8 +34,10 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 
 from compaction_adapters.kit import (
     NATIVE_TOKENS,
+    REASONING_TOKENS,
     NativeSummaries,
     Sessions,
+    ask_in_place,
     positive,
     read_block,
     summary_of,
@@ -54,7 +56,7 @@ from compaction_hooks import (
     SummaryRequest,
 )
 from compaction_hooks.arguments import format_name
-from compaction_hooks.errors import ConfigurationError
+from compaction_hooks.errors import ConfigurationError, SummaryRefusedError
 from compaction_hooks.messages import Provider
 from compaction_hooks.native import Issuer, NativeItems
 
@@ -64,6 +66,8 @@ _RUN: Final[ContextVar[RunContext[Any] | None]] = ContextVar("compaction_run", d
 """The run that a summary is for. A context variable, because a controller passes no run to its summarizer."""
 _PROVIDERS: Final[Mapping[str, Provider]] = {"anthropic": "anthropic", "openai": "openai_responses"}
 """The APIs that compact, by the `system` of a model of theirs."""
+_SENT: Final = "pydantic_ai_sent"
+"""The option of a call that holds its `_Sent`."""
 
 
 # -- requests
@@ -113,8 +117,16 @@ def options_of(
         max_output_tokens=positive(told.get("max_tokens")),
         system="\n\n".join(part.content for part in parameters.instruction_parts or ()),
         tools=[tool_schema(tool.name, tool.description, tool.parameters_json_schema) for tool in shown],
-        request=ChainMap(told, *({**(leaf.settings or {})} for leaf in leaves)),
+        request=ChainMap(
+            told, {"output_type": _output_type(parameters)}, *({**(leaf.settings or {})} for leaf in leaves)
+        ),
     )
+
+
+def _output_type(parameters: ModelRequestParameters) -> str:
+    """Return "text" if the answer may be a plain text, else the form that the model is bound to."""
+    is_free = parameters.allow_text_output and parameters.output_mode in ("text", "tool")
+    return "text" if is_free else parameters.output_mode
 
 
 def request_in(ctx: RunContext[Any], messages: list[ai.ModelMessage]) -> ModelRequestContext:
@@ -177,13 +189,24 @@ class Turn:
     def prepare(
         self, view: list[ai.ModelMessage], model: Model[Any], parameters: ModelRequestParameters
     ) -> list[ai.ModelMessage]:
-        """Return another view as the framework prepares it, with the messages that later capabilities added to the request only.
-
-        The framework repairs the messages, rewrites them for the model, and repairs them again.
-        """
+        """Return another view as the framework prepares it, with the messages that later capabilities added to the request only."""
         known = {id(message) for message in (*view, *self.view, *self.messages)}
-        whole = ai.repair_messages([*view, *(message for message in self.sent if id(message) not in known)])
-        return ai.repair_messages(model.prepare_messages(whole, parameters))
+        return _prepare([*view, *(message for message in self.sent if id(message) not in known)], model, parameters)
+
+
+class _Sent(NamedTuple):
+    """A request as its model was asked, without its messages."""
+
+    model: Model[Any]
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
+
+
+def _prepare(
+    messages: list[ai.ModelMessage], model: Model[Any], parameters: ModelRequestParameters
+) -> list[ai.ModelMessage]:
+    """Return messages as the framework prepares them: it repairs them, rewrites them for the model, and repairs them again."""
+    return ai.repair_messages(model.prepare_messages(ai.repair_messages(messages), parameters))
 
 
 class ModelContextOverflowError(ContextOverflowError, ModelContextWindowExceededError):
@@ -255,7 +278,8 @@ class RecoveringModel(WrapperModel):
             return await send(messages)
         turn = self._turn or self._open_single_turn(messages, settings, parameters)
         name, window = leaf_models(self.wrapped)[0].model_name, self.wrapped.context_window
-        options: CallOptions = {**turn.options, "model": name, "context_window": window}
+        told = {**(turn.options.get("request") or {}), _SENT: _Sent(self.wrapped, settings, parameters)}
+        options: CallOptions = {**turn.options, "model": name, "context_window": window, "request": told}
 
         async def attempt(view: list[ai.ModelMessage]) -> R:
             if view[: len(turn.view)] == turn.view:
@@ -298,6 +322,38 @@ def summarizer(model: Model[Any] | str) -> Summarizer:
         return await ask_model(model, current_run(model), request.system, request.prompt, limit)
 
     return with_reasoning_room(ask)
+
+
+def in_place(model: Model[Any] | str) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with the options of the last call where that costs less than a
+    transcript and fits; otherwise, and once if the answer is no summary, a model is asked as by `summarizer(model)`. Its usage
+    counts in the run too.
+
+    Args:
+        model: As in `summarizer`: for the summaries by a transcript.
+    """
+
+    async def ask(live: LiveCall, request: SummaryRequest) -> ai.ModelResponse:
+        sent = (live.request or {}).get(_SENT)
+        if not isinstance(sent, _Sent):
+            raise SummaryRefusedError("the last call was sent by a worker of a durable workflow")
+        limit = request.max_tokens + REASONING_TOKENS
+        settings: ModelSettings = {**(sent.settings or ModelSettings()), "max_tokens": limit}
+        run = current_run(sent.model)
+        _limits(run).check_before_request(run.usage)
+        prepared = _prepare([*live.messages], sent.model, sent.parameters)
+        response = await sent.model.request(prepared, settings, sent.parameters)
+        run.usage.requests += 1
+        run.usage.incr(response.usage)
+        return response
+
+    return ask_in_place(ask, _read_text, summarizer(model))
+
+
+def _read_text(response: ai.ModelResponse) -> Summary:
+    return summary_of(PydanticAIFormat().read(response)[0], response.finish_reason)
 
 
 def check_writer(model: Model[Any] | str) -> None:

@@ -6,6 +6,6 @@ require(__name__, "strands", "Strands Agents", "strands")
 
 from compaction_adapters.strands.manager import CompactionConversationManager
 from compaction_adapters.strands.messages import StrandsFormat
-from compaction_adapters.strands.models import summarizer
+from compaction_adapters.strands.models import in_place, summarizer
 
-__all__ = ["CompactionConversationManager", "StrandsFormat", "summarizer"]
+__all__ = ["CompactionConversationManager", "StrandsFormat", "in_place", "summarizer"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from operator import eq
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 from weakref import WeakSet
 
 from strands.agent.conversation_manager import ConversationManager
@@ -101,7 +101,8 @@ class CompactionConversationManager(ModelCalls[StrandsMessage], ConversationMana
             async for event in next_fn(context.replace(messages=sent)):
                 yield event
 
-        options = call_options(context)
+        bare = context.replace(messages=[], dynamic_trailing_blocks=0)
+        options = call_options(context, lambda view: next_fn(bare.replace(messages=cast("Any", view))))
         return self._stream(
             own_id,
             messages,

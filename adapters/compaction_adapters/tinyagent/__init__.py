@@ -6,6 +6,14 @@ require(__name__, "tinyagent", "tinyagent", "tinyagent")
 
 from compaction_adapters.tinyagent.hook import CompactionHook, compaction_hook
 from compaction_adapters.tinyagent.messages import TinyAgentFormat, usage_of
-from compaction_adapters.tinyagent.models import ModelCallError, summarizer
+from compaction_adapters.tinyagent.models import ModelCallError, in_place, summarizer
 
-__all__ = ["CompactionHook", "ModelCallError", "TinyAgentFormat", "compaction_hook", "summarizer", "usage_of"]
+__all__ = [
+    "CompactionHook",
+    "ModelCallError",
+    "TinyAgentFormat",
+    "compaction_hook",
+    "in_place",
+    "summarizer",
+    "usage_of",
+]

@@ -40,7 +40,7 @@ from compaction_adapters.kit import (
     tool_schema,
 )
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
-from compaction_adapters.tinyagent.models import Answer, ModelCallError, resolve, summarizer
+from compaction_adapters.tinyagent.models import SENT, Answer, ModelCallError, Sent, resolve, summarizer
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 
@@ -186,6 +186,7 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
         if not self._expects_call:  # the host's own call, outside the loop
             return await stream_fn(model, context, options)
         messages, self._expects_call = self._messages, False
+        convert = agent._convert_to_llm  # pyright: ignore[reportPrivateUsage] - no public name
         answers: list[Answer] = []
 
         async def send(view: list[AgentMessage]) -> tuple[Answer]:
@@ -194,20 +195,24 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
                 raise RuntimeError("Request was aborted")
             sent = context
             if view is not messages:
-                sent = replace(context, messages=await resolve(agent._convert_to_llm(view)))  # pyright: ignore[reportPrivateUsage] - no public name
+                sent = replace(context, messages=await resolve(convert(view)))
             answers.append(Answer(await stream_fn(model, sent, options)))
             await answers[-1].begin()
             return (answers[-1],)  # not the answer itself: a session does not see that a stream was cut short
 
         if any(tool.name == RECALL.name and tool in self._tools for tool in context.tools or ()):
             self.session.recall_tool(lambda: messages)
+        told: CallOptions = {
+            **self._options_of(agent, model, context),
+            "request": {SENT: Sent(stream_fn, model, replace(context, messages=[]), options, convert)},
+        }
         try:
             (answer,) = await self.session.call(
                 messages,
                 send,
                 options.signal,
                 answer=lambda given: given[0].message,
-                **self._options_of(agent, model, context),
+                **told,
             )
             return answer
         except ModelCallError:

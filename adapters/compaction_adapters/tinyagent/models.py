@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from tinyagent.agent_types import (
     STREAM_UPDATE_EVENTS,
+    AgentMessage,
     AssistantMessage,
     AssistantMessageEvent,
     Context,
@@ -19,12 +21,14 @@ from tinyagent.agent_types import (
     UserMessage,
 )
 
-from compaction_adapters.kit import summary_of, with_reasoning_room
+from compaction_adapters.kit import REASONING_TOKENS, ask_in_place, summary_of, with_reasoning_room
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
-from compaction_hooks import Message, Summarizer, Summary, SummaryRequest
+from compaction_hooks import LiveCall, Message, Summarizer, Summary, SummaryRequest
 
 ApiKeyResolver: TypeAlias = Callable[[str], Awaitable[str | None] | str | None]
 """`AgentOptions.get_api_key`: the key for a provider's name."""
+SENT: Final = "tinyagent_sent"
+"""The option of a call that holds its `Sent`."""
 
 
 async def resolve(value: Any) -> Any:
@@ -96,13 +100,47 @@ def summarizer(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver
     async def ask(request: SummaryRequest, limit: int) -> Summary:
         key = await resolve(get_api_key(model.provider) if get_api_key else None)
         context = Context(request.system, [UserMessage(content=[TextContent(text=request.prompt)])])
-        response = await stream_fn(model, context, SimpleStreamOptions(api_key=key, max_tokens=limit))
-        async for event in response:
-            if event.type in ("done", "error"):
-                break
-        message = await response.result()
-        if message.stop_reason in ("error", "aborted"):
-            raise ModelCallError(message)
-        return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason, limit=limit)
+        return await _ask(stream_fn, model, context, SimpleStreamOptions(api_key=key, max_tokens=limit))
 
     return with_reasoning_room(ask)
+
+
+class Sent(NamedTuple):
+    """A call: the stream function and what it is given, without messages; and the agent's function that translates them."""
+
+    stream_fn: StreamFn
+    model: Model
+    context: Context
+    options: SimpleStreamOptions
+    convert: Callable[[list[AgentMessage]], Any]
+
+
+def in_place(stream_fn: StreamFn, model: Model, *, get_api_key: ApiKeyResolver | None = None) -> Summarizer:
+    """Return a summarizer that asks the conversation's own model for the summary at the end of the conversation, as it is.
+
+    The provider has most of that request in its cache. It is sent with the options of the last call of an agent that the hook is
+    attached to, where that costs less than a transcript and fits; otherwise, and once if the answer is no summary, a model is asked
+    as by `summarizer`.
+
+    Args:
+        stream_fn, model, get_api_key: As in `summarizer`: for the summaries by a transcript.
+    """
+
+    async def ask(live: LiveCall, request: SummaryRequest) -> Summary:
+        sent = cast("Sent", (live.request or {})[SENT])
+        context = replace(sent.context, messages=await resolve(sent.convert([*live.messages])))
+        limited = {"max_tokens": request.max_tokens + REASONING_TOKENS, "signal": None}
+        return await _ask(sent.stream_fn, sent.model, context, sent.options.model_copy(update=limited))
+
+    return ask_in_place(ask, lambda summary: summary, summarizer(stream_fn, model, get_api_key=get_api_key))
+
+
+async def _ask(stream_fn: StreamFn, model: Model, context: Context, options: SimpleStreamOptions) -> Summary:
+    response = await stream_fn(model, context, options)
+    async for event in response:
+        if event.type in ("done", "error"):
+            break
+    message = await response.result()
+    if message.stop_reason in ("error", "aborted"):
+        raise ModelCallError(message)
+    return summary_of(TinyAgentFormat().read(message)[0], message.stop_reason, limit=options.max_tokens)

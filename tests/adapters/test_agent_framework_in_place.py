@@ -1,0 +1,46 @@
+"""Microsoft Agent Framework: summaries asked in place, at the end of the agent's own conversation."""
+
+from typing import Any
+
+import pytest
+from compaction_adapters.agent_framework import CompactionMiddleware, in_place
+from pydantic import BaseModel
+
+from tests.adapters.agent_framework_stage import APIS, LOCAL, Stage, run_streamed
+from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
+from tests.provider import Answer
+
+
+def agent_of(stage: Stage, api: str) -> Any:
+    summarizer = in_place(stage.client(api))
+    middleware = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS, summarizer=summarizer)
+    options = {**({} if api == "anthropic" else LOCAL), "temperature": 0.5, "max_tokens": 1_000}
+    return stage.agent(api, middleware, tools=[read_page], instructions="You read.", default_options=options)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("api", APIS)
+async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, is_streamed: bool) -> None:
+    agent = agent_of(stage, api)
+
+    async def ask() -> str:
+        session = agent.create_session()
+        if is_streamed:
+            return str((await run_streamed(agent, REQUEST, session))[0].messages[-1].text)
+        return str((await agent.run(REQUEST, session=session)).messages[-1].text)
+
+    await check_in_place(stage.side(), ask)
+
+
+class Report(BaseModel):
+    text: str
+
+
+async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage: Stage) -> None:
+    agent, side, reader = agent_of(stage, "openai"), stage.side(window=WINDOW), Reader()
+    end = Answer(f'{{"text": "{DONE}"}}')
+    side.think = lambda received: end if reader.pages == PAGES else reader(received)
+    response = await agent.run(REQUEST, session=agent.create_session(), options={"response_format": Report})
+    assert response.value == Report(text=DONE)
+    assert not side.rejections
+    assert {request.is_in_place for request in side.requests if request.is_summary} == {False}

@@ -1,0 +1,54 @@
+"""OpenAI Agents SDK: summaries asked in place, at the end of the run's own conversation."""
+
+from typing import Any
+
+import pytest
+from agents import Agent, ModelSettings, Runner, function_tool
+from compaction_adapters.openai_agents import CompactionModelProvider, in_place
+from pydantic import BaseModel
+
+from tests.adapters.openai_agents_stage import Stage
+from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
+from tests.provider import Answer
+
+MOST_TURNS = 99
+
+
+def agent_with(provider: CompactionModelProvider, model: Any, **options: Any) -> Agent:
+    tools: list[Any] = [function_tool(read_page)]
+    return Agent("reader", "You read.", model=provider.wrap(model), tools=tools, **options)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("api", ["responses", "chat"])
+async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, is_streamed: bool) -> None:
+    model = getattr(stage, api)()
+    provider = CompactionModelProvider(context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
+    settings = ModelSettings(temperature=0.5, max_tokens=1_000, store=False, include_usage=True)
+    agent = agent_with(provider, model, model_settings=settings)
+
+    async def ask() -> str:
+        options: Any = {"run_config": provider.run_config(), "max_turns": MOST_TURNS}
+        if not is_streamed:
+            return str((await Runner.run(agent, REQUEST, **options)).final_output)
+        run = Runner.run_streamed(agent, REQUEST, **options)
+        _ = [event async for event in run.stream_events()]
+        return str(run.final_output)
+
+    await check_in_place(stage.side(), ask)
+
+
+class Report(BaseModel):
+    text: str
+
+
+async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage: Stage) -> None:
+    model, side, reader = stage.responses(), stage.side(window=WINDOW), Reader()
+    end = Answer(f'{{"text": "{DONE}"}}')
+    side.think = lambda received: end if reader.pages == PAGES else reader(received)
+    provider = CompactionModelProvider(context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
+    agent = agent_with(provider, model, output_type=Report)
+    run = await Runner.run(agent, REQUEST, run_config=provider.run_config(), max_turns=MOST_TURNS)
+    assert run.final_output == Report(text=DONE)
+    assert not side.rejections
+    assert {request.is_in_place for request in side.requests if request.is_summary} == {False}

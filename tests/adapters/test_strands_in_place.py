@@ -1,0 +1,42 @@
+"""Strands Agents: summaries asked in place, at the end of the agent's own conversation."""
+
+from typing import Any
+
+import pytest
+from compaction_adapters.strands import CompactionConversationManager, in_place
+from pydantic import BaseModel
+from strands import tool
+
+from tests.adapters.strands_stage import Stage, agent_with
+from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, check_in_place, read_page
+from tests.provider import Answer, Call
+
+
+@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str) -> None:
+    options: dict[str, Any] = {} if api == "anthropic" else {"params": {"temperature": 0.5}}
+    model = getattr(stage, api)(**options)
+    manager = CompactionConversationManager(context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
+    agent = agent_with(model, manager, tools=[tool(read_page)], system_prompt="You read.")
+
+    async def ask() -> str:
+        return str(await agent.invoke_async(REQUEST)).strip()
+
+    await check_in_place(stage.side(), ask)
+
+
+class Report(BaseModel):
+    text: str
+
+
+async def test_behind_a_forced_answer_the_summary_is_asked_by_a_transcript(stage: Stage) -> None:
+    model, side = stage.openai(), stage.side(window=WINDOW)
+    forced = Answer(calls=(Call("Report", {"text": DONE}),))
+    side.think = lambda received: forced if "tool_choice" in received.body else Answer(DONE)
+    manager = CompactionConversationManager(context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
+    agent = agent_with(model, manager)
+    for page in range(PAGES):
+        result = await agent.invoke_async(read_page(page), structured_output_model=Report)
+        assert result.structured_output == Report(text=DONE)
+    assert not side.rejections
+    assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
