@@ -74,6 +74,7 @@ class Rehearsal:
         dialect: The form of its messages at the start.
         carry: Returns the texts that come back, in every worker.
         is_async: Whether to use the controller's async methods.
+        background: Whether summaries are written in the background; each is ready before the host goes on.
     """
 
     def __init__(
@@ -85,11 +86,13 @@ class Rehearsal:
         dialect: Dialect = OPENAI_CHAT,
         carry: Callable[[CarryRequest], list[Carried]] | None = None,
         is_async: bool = False,
+        background: bool = False,
     ) -> None:
         self.window = window
         self.settings = settings or CompactionSettings()
         self.store = store or MemoryStore()
         self.carry = carry
+        self.background = background
         self.asked = AskedSummaries(self._summarize)
         self.bad_answers: list[str | Summary | Exception] = []
         self.count_ratio = 1.0
@@ -139,6 +142,9 @@ class Rehearsal:
         """Get the view, as before a model call."""
         branch = self.now
         branch.was_sent = branch.session.transform_context(branch.messages)
+        running = branch.session.session.engine.conversation.background.running
+        if running is not None:
+            running.done.result(60)
         return branch.was_sent
 
     def compact(self, choose: Choose) -> None:
@@ -357,6 +363,7 @@ class Rehearsal:
         settings = replace(self.settings, keep_user_tokens=300) if number else self.settings
         return CompactionController(
             context_window=self.window,
+            background=self.background,
             settings=settings,
             store=self.store,
             format=self.dialect.format,

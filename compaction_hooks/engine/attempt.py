@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic
 
+from compaction_hooks.engine.background import Draft
 from compaction_hooks.engine.call import Call, Order, find_budget
 from compaction_hooks.engine.choice import Choice
 from compaction_hooks.engine.conversation import Conversation
@@ -138,6 +139,37 @@ class Attempt(Generic[M]):
             return (yield from self._commit(best, start))
         return (yield from self._last_resort(start))
 
+    def write_draft(self, draft: Draft, start: Instant) -> Flow[CompactionRecord | None]:
+        """Ask for the summary of this attempt while the conversation goes on; return its record, or None. Nothing is made active.
+
+        The host's list is not read again: it is another one by now.
+        """
+        self._cooldown = self._conversation.cooldown  # a failure counts, unlike that of a preview
+        answers, snapshot, running = self.answers, self._snapshot, draft.running
+        plan_told: CompactionPlan | None = yield Work(partial(self.make_plan, start))
+        if plan_told is None or "summarize" not in plan_told.steps:
+            return None
+        if answers.lacks_advice:
+            yield from answers.ask_advice(plan_told, running)
+        if answers.veto:
+            self._cooldown.veto = UserRequest.of(snapshot.history)
+            return None
+        if answers.lacks_texts:
+            yield from answers.ask_texts(snapshot, snapshot.messages, running)
+
+        strategy = next(each for each in self._strategies_to_try() if isinstance(each, SummaryStrategy))
+        goal = self._goal_at(start)
+        plan: SummaryPlan | None = yield Work(partial(strategy.propose, snapshot, goal))
+        if plan is None or not plan.needs_model:
+            return None
+        draft.is_asked = True
+        answer = yield from self._ask_summary(plan, start)
+        if not isinstance(answer, Summarized):
+            return None
+        made: Candidate[M] = yield Work(partial(strategy.from_summary, snapshot, goal, plan, answer))
+        candidate = self._without_large_items(made)
+        return candidate.record if candidate is not None else None
+
     def make_plan(self, start: Instant) -> CompactionPlan | None:
         """Return what the attempt would do; None if it would change nothing. Nothing is asked or changed."""
         goal = self._goal_at(start)
@@ -235,20 +267,26 @@ class Attempt(Generic[M]):
                 else None
             )
 
-        asked = self._snapshot, self._budget, self._call, plan, self.answers.find_focus(self._snapshot)
-        last_call = find_last_call(self._conversation, self._call, self._order.reason, start)
-        answer = yield from summarize(*asked, self._spend, self._conversation.id, last_call)
+        answer = yield from self._ask_summary(plan, start)
         if isinstance(answer, Aborted):
             return (yield from self._skip(start, CompactionOutcome.ABORTED, "aborted"))
         yield from reload(self._conversation)  # another worker may have undone the record that the summary builds on
         self._conversation.drop_missing()
-        self._record_answer(answer, start)
         if isinstance(answer, SummaryFailed):
             return (yield from self._fail(start, answer.error)) if self._choice.can_wait else None
         self._choice.prefer(answer.text)
         # To repair a summary, all messages may be read.
         made = yield Work(partial(strategy.from_summary, self._snapshot, goal, plan, answer))
         return self._without_large_items(made)
+
+    def _ask_summary(self, plan: SummaryPlan, start: Instant) -> Flow[Summarized | SummaryFailed | Aborted]:
+        """Ask the summarizer for the summary of a plan; record what it cost, and whether it failed."""
+        asked = self._snapshot, self._budget, self._call, plan, self.answers.find_focus(self._snapshot)
+        last_call = find_last_call(self._conversation, self._call, self._order.reason, start)
+        answer = yield from summarize(*asked, self._spend, self._conversation.id, last_call)
+        if not isinstance(answer, Aborted):
+            self._record_answer(answer, start)
+        return answer
 
     def _ask_advice(self, start: Instant) -> Flow[CompactionResult[M] | None]:
         """Ask the host before a compaction that would change the view; return the result of a veto, or None."""

@@ -18,6 +18,7 @@ from typing import Final, Generic, cast
 
 from compaction_hooks.compact_tool import ToolOrders
 from compaction_hooks.dress.listed_summaries import find_native_start, native_name, native_of, note_issuers
+from compaction_hooks.engine.background import Background
 from compaction_hooks.engine.cooldown import Cooldown, Pause
 from compaction_hooks.engine.pressure import Pressure
 from compaction_hooks.engine.reasoning import ReasoningState
@@ -68,6 +69,7 @@ class Conversation(Generic[M]):
         running: The compaction under way, or None.
         newest_view: The view last sent; before the first one that of the list given to `load`, or None.
         views: The newest view.
+        background: The summaries that are written while the conversation goes on.
         called_at: When the last call began, in monotonic seconds.
         summary_usage, loaded_usage: The cost of the summaries made here, whatever became of them, and of those of other records.
         totals: What the calls of this process sent.
@@ -92,6 +94,7 @@ class Conversation(Generic[M]):
         self.lock = threading.RLock()
 
         self.running: RunningCompaction | None = None
+        self.background = Background()
         self.called_at: float | None = None
         self.tellers = Tellers()
         self.notice: str | None = None
@@ -108,6 +111,7 @@ class Conversation(Generic[M]):
         self.cooldown = Cooldown()
         self.reasoning = ReasoningState()
         self.pressure = Pressure()
+        self.background = Background(is_on=self.background.is_on)
         self.newest_view: LastSent[M] | None = None
         self.views = Views[M]()
         self.summary_usage = self.loaded_usage = Usage(input_tokens=0)

@@ -11,9 +11,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+from compaction_hooks.engine.background import MOST_LATER_RATIO
 from compaction_hooks.engine.call import Call, Order
-from compaction_hooks.engine.compact import run_compaction
+from compaction_hooks.engine.compact import new_attempt, run_compaction
 from compaction_hooks.engine.conversation import Conversation
 from compaction_hooks.engine.looking import learn, learn_and_look, look, report_missing_pins
 from compaction_hooks.engine.persistence import flush, sync_store
@@ -22,7 +24,7 @@ from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.events import CompactionSkipped, ContextPressure
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Emit, Flow, IsAborted, Outcome, Wait
+from compaction_hooks.runtime.effects import Begin, Emit, Flow, IsAborted, Outcome, Wait
 from compaction_hooks.strategies.reduce_parts import view_chars
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO
 from compaction_hooks.tokens.windows import unknown_window_error
@@ -42,14 +44,16 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
     yield from report_missing_pins(conversation, call)
 
     may_ask = True
-    may_wait = True
+    may_wait = may_wait_for_draft = True
     # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
     while True:
         snapshot, is_fresh = yield from _take_informed_snapshot(conversation, call, is_fresh=is_fresh)
         order = _find_order(conversation, snapshot, call)
         if order is None:
             snapshot = yield from _tell_pressure(conversation, call, snapshot)
-            return (yield from send_view(conversation, call, snapshot))
+            sent = yield from send_view(conversation, call, snapshot)
+            yield from _write_ahead(conversation, call, sent.snapshot)
+            return sent
 
         reason = order.reason
         if reason in _LEFT_TO_SERVER and call.server_compaction:
@@ -77,17 +81,77 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             may_wait = running.done.done()
             continue
 
+        running = conversation.background.running
+        if reason is CompactionReason.THRESHOLD and running is not None and may_wait_for_draft:
+            end = yield Wait(running)
+            if end == "asking":
+                return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
+            may_wait_for_draft = running.done.done()
+            continue
+
         # Only now, since most calls do not compact: another worker may have paid for this summary already.
         if not is_fresh:
             is_fresh = yield from sync_store(conversation, before_paying=True)
             continue
 
+        if reason is CompactionReason.THRESHOLD:
+            order = order._replace(previewed=conversation.background.find(snapshot))
         order = _with_tool_order(conversation, order._replace(may_ask=may_ask))
         attempt, result = yield from run_compaction(conversation, call, order)
         conversation.cooldown.has_overflowed = False
         if result.outcome is not CompactionOutcome.ABORTED:
             conversation.tool_orders.end()
         return attempt.last_sent or (yield from send_view(conversation, call, learn_and_look(conversation, call)))
+
+
+def _write_ahead(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[None]:
+    """Begin a summary in the background if the threshold will want one by the time it is ready (`engine/background.py`)."""
+    background, budget = conversation.background, snapshot.budget
+    background.note_call(snapshot)
+    is_ours = call.settings.auto_compact and not call.server_compaction and conversation.running is None
+    if budget is None or not is_ours or not background.may_begin(snapshot):
+        return
+
+    ahead = background.look_ahead(snapshot)
+    order = _find_threshold_order(conversation, ahead, call)
+    cooldown = conversation.cooldown
+    if order is None or cooldown.is_vetoed(snapshot) or cooldown.reason_to_wait(ahead):
+        return
+    # What comes until the threshold is kept then: so much less is kept now, and the same is done as at the threshold.
+    keep = min(order.keep_tokens(snapshot, budget), budget.target - budget.summary)
+    later = max(0, budget.trigger - snapshot.tokens)
+    if later > keep * MOST_LATER_RATIO:
+        return
+
+    protected = max(0, budget.protect_results - later)
+    now = replace(budget.with_target(budget.target - later), protect_results=protected)
+    snapshot = snapshot._replace(reading=snapshot.reading._replace(budget=now)).freeze(call.messages)
+    order = order._replace(is_preview=True, keep=keep - later, due=None)
+    attempt = new_attempt(conversation, call, snapshot, order)
+    draft = background.begin(conversation.id, snapshot)
+    is_begun: bool = yield Begin(background.write(draft, attempt.write_draft), draft.running)
+    logger.debug("session %s: a summary is written in the background", conversation.id)
+    if not is_begun:
+        background.is_on = False
+        background.discard()
+        logger.warning(
+            "session %s: background=True waits for summaries nevertheless: only the summarizer= of the controller outlives a call",
+            conversation.id,
+        )
+
+
+def settle(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
+    """Wait for the summary under way in the background, and make it active and store it if the conversation has a store."""
+    background = conversation.background
+    if conversation.queue.has_store:
+        if (running := background.running) is not None:
+            yield Wait(running)
+        record = background.find(learn_and_look(conversation, call))
+        if record is not None:
+            order = Order(CompactionReason.THRESHOLD, needs_summary=True, may_ask=False, previewed=record)
+            yield from run_compaction(conversation, call, order)
+    background.discard()
+    yield from flush(conversation)
 
 
 def send_view(conversation: Conversation[M], call: Call[M], snapshot: Snapshot[M]) -> Flow[LastSent[M]]:
@@ -156,6 +220,9 @@ def _find_order(conversation: Conversation[M], snapshot: Snapshot[M], call: Call
     if conversation.tool_orders.pending is not None:
         return Order(CompactionReason.TOOL)
     order = _find_threshold_order(conversation, snapshot, call) if settings.auto_compact else None
+    if snapshot.budget is not None and settings.auto_compact:
+        sizes, answer = (snapshot.tokens, snapshot.budget.trigger), order and order.due and order.due.reason
+        logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer or "not due")
     if order is not None:
         return order
     if _exceeds_byte_limit(conversation, snapshot):
@@ -186,9 +253,6 @@ def _find_due(conversation: Conversation[M], snapshot: Snapshot[M], call: Call[M
         return None
 
     due = call.settings.effective_trigger.due(snapshot)
-    sizes, answer = (snapshot.tokens, snapshot.budget.trigger), due.reason if due else "not due"
-    logger.debug("session %s: %d tokens for a trigger of %d: %s", conversation.id, *sizes, answer)
-
     # A trigger decides when, not whether the answer has room.
     if due is None and snapshot.exceeds_input_limit:
         due = Due(f"above {snapshot.input_limit:,} tokens")

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -25,6 +25,7 @@ from compaction_hooks.runtime.effects import (
     AskHost,
     AskStore,
     AskSummarizer,
+    Begin,
     Effect,
     Emit,
     Failure,
@@ -135,6 +136,7 @@ class Driver:
         self._lock = lock
         self._summaries = GuardedCall("the summarizer", within=services.summaries)
         self._own_handler = GuardedCall("an event handler")
+        self._tasks = dict[RunningCompaction, asyncio.Task[None]]()
         self._asking = GuardedCall("a function of the host", within=services.asking, most=HUNG_QUESTIONS_EACH)
 
     async def run(self, flow: Flow[T], context: CallContext = NO_CONTEXT) -> T:
@@ -201,6 +203,8 @@ class Driver:
                     _ASKING.reset(before)
             case Wait(running=running):
                 return await self._wait(running, context.signal, is_sync)
+            case Begin(flow=flow, running=running):
+                return self._begin(flow, running, is_sync=is_sync)
             case Emit(event=event):
                 for handler, guard in self._handlers(context):
                     answer = await guard.call(handler, event, seconds=HANDLER_TIMEOUT_SECONDS, is_sync=is_sync)
@@ -215,6 +219,29 @@ class Driver:
                 seconds = LISTING_TIMEOUT_SECONDS if method == "session_ids" else STORE_TIMEOUT_SECONDS
                 answer = await self._services.storing.call(ask, *arguments, seconds=seconds, is_sync=is_sync)
                 return answer if method in ("append", "remove") else _read_texts(answer)
+
+    def _begin(self, flow: Flow[None], running: RunningCompaction, *, is_sync: bool) -> bool:
+        """Run a flow beside the caller's; the end of the caller's event loop, or of the process, ends it."""
+        if self._services.summarizer is None:
+            return False
+
+        def end(_: object = None) -> None:
+            self._tasks.pop(running, None)
+            running.done.set_result("settled")
+
+        def run() -> None:
+            try:
+                self.run_sync(flow)
+            finally:
+                end()
+
+        if is_sync:
+            threading.Thread(target=Context().run, args=(run,), name="compaction-background", daemon=True).start()
+        else:
+            task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
+            self._tasks[running] = task  # a loop holds its tasks weakly
+            task.add_done_callback(end)  # also of one that was cancelled before its first step
+        return True
 
     def _work_alone(self, function: Callable[[], object]) -> object:
         with self._services.working:

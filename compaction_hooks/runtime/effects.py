@@ -88,6 +88,20 @@ class Wait(NamedTuple):
     running: RunningCompaction
 
 
+class Begin(NamedTuple):
+    """Begins a flow beside this one, in a task or a thread of its own, without anything of the caller's: neither its signal and
+    handlers nor its context variables.
+
+    Answered by whether it was begun: not without a summarizer that outlives the call.
+
+    Attributes:
+        running: Ends with it, however it ends.
+    """
+
+    flow: Generator[Any, Any, None]
+    running: RunningCompaction
+
+
 class AskStore(NamedTuple):
     """Calls a method of the store; answered by `Success`, with a tuple if the method returns texts, or `Failure`."""
 
@@ -123,7 +137,7 @@ class Aborted:
     """The answer of an effect that the caller's signal ended."""
 
 
-Effect: TypeAlias = Work | Now | IsAborted | AskSummarizer | AskHost | Wait | AskStore | Emit | Send[Any]
+Effect: TypeAlias = Work | Now | IsAborted | AskSummarizer | AskHost | Wait | Begin | AskStore | Emit | Send[Any]
 
 Flow: TypeAlias = Generator[Effect, Any, T]
 """A computation that yields effects and returns a `T`. The answer's type depends on the effect, so it is not typed here."""

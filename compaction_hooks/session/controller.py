@@ -66,7 +66,7 @@ _FORGETTING = {
 _OF_SETTINGS = {field.name: f"settings=CompactionSettings({field.name}=...)" for field in fields(CompactionSettings)}
 
 
-@arguments.validate({**arguments.KINDS, "settings": _SETTINGS}, _OF_SETTINGS)
+@arguments.validate({**arguments.KINDS, "settings": _SETTINGS, "background": arguments.SWITCH}, _OF_SETTINGS)
 class CompactionController(ConversationMethods[M]):
     """Keeps conversations inside the context window. One controller serves many conversations, threads and event loops.
 
@@ -93,6 +93,8 @@ class CompactionController(ConversationMethods[M]):
             veto, a focus for the summary, and facts that it shall have. If it fails, an event says so.
         notice: Whether to tell the model, once, when the context is nearly full, that older messages will soon be replaced by a
             summary; or the text that tells it.
+        background: Whether to write summaries while the conversation goes on, shortly before the threshold wants them, by the
+            `summarizer` given here: no call waits then, or for the rest of it only. `aclose` waits for those under way.
         clock: Returns the time, for tests. It must not fail, and its monotonic seconds must not go back.
 
     Raises:
@@ -115,6 +117,7 @@ class CompactionController(ConversationMethods[M]):
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
         notice: bool | str = False,
+        background: bool = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -133,6 +136,7 @@ class CompactionController(ConversationMethods[M]):
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
         notice: bool | str = False,
+        background: bool = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None: ...
 
@@ -150,6 +154,7 @@ class CompactionController(ConversationMethods[M]):
         carry: CarryFunction | None = None,
         before_compact: AdviceFunction | None = None,
         notice: bool | str = False,
+        background: bool = False,
         clock: Callable[[], Instant] | None = None,
     ) -> None:
         self._settings = ModelSettings(settings)
@@ -159,6 +164,7 @@ class CompactionController(ConversationMethods[M]):
 
         self._model = model
         self._format = format
+        self._has_background = background
         self._estimator = CharacterEstimator() if estimator is None else GuardedEstimator(estimator)
         self._lock = threading.Lock()
         # The most recently used is last. A session with changes by hand that are in no store is never evicted.
@@ -259,6 +265,7 @@ class CompactionController(ConversationMethods[M]):
                 session = CompactionSession(
                     id, format=chosen, estimator=self._estimator, shared=self._shared, services=self._services
                 )
+                session.engine.conversation.background.is_on = self._has_background
             self._sessions[id] = session
             self._sessions.move_to_end(id)
             if len(self._sessions) > MAX_SESSIONS:
@@ -303,10 +310,28 @@ class CompactionController(ConversationMethods[M]):
         with self._lock:
             self._drop(id)
 
+    async def aclose(self) -> None:
+        """Wait for the summaries that are written in the background, each at most as long as one may take, and store them.
+
+        The controller can be used again.
+        """
+        for session in self._list_held():
+            await session.aclose()
+
+    def close_sync(self) -> None:
+        """As `aclose`, for callers without an event loop."""
+        for session in self._list_held():
+            session.close_sync()
+
+    def _list_held(self) -> list[CompactionSession[M]]:
+        with self._lock:
+            return [*self._sessions.values(), *self._evicted.values()]
+
     def _drop(self, id: str) -> CompactionSession[M] | None:
         """Remove a conversation from memory; return its session, which the host may hold."""
         session = self._sessions.pop(id, None) or self._evicted.pop(id, None)
         if session is not None:
+            session.engine.conversation.background.discard()
             self._dropped.add(session)
         return session
 

@@ -15,7 +15,7 @@ from compaction_hooks.engine.persistence import report
 from compaction_hooks.engine.result import CompactionResult, SessionState
 from compaction_hooks.engine.send import recover
 from compaction_hooks.engine.sizes import LastSent
-from compaction_hooks.engine.transform import transform
+from compaction_hooks.engine.transform import settle, transform
 from compaction_hooks.errors import ConfigurationError, RecordError
 from compaction_hooks.formats.answers import read_report
 from compaction_hooks.messages import M, Message, MessageFormat, UsageReport
@@ -316,6 +316,26 @@ class ConversationMethods(ToolMethods[M]):
         call = None if messages is None else check_call(self.engine, messages, options)._replace(is_look=True)
         return self.engine.load(call)
 
+    async def aclose(self) -> None:
+        """Wait for the summary that is written in the background, at most as long as a summary may take, and store it.
+
+        Without a store, or a summary under way, nothing is waited for. The session can be used again.
+        """
+        await self.engine.driver.run(self._settle())
+
+    def close_sync(self) -> None:
+        """As `aclose`, for callers without an event loop."""
+        self.engine.driver.run_sync(self._settle())
+
+    def _settle(self) -> Flow[None]:
+        last = self.engine.conversation.newest_snapshot
+        if last is not None:
+            frame = last.call_frame
+            options = CallOptions(
+                model=last.model, context_window=last.window or None, system=frame.system, tools=frame.tools
+            )
+            yield from settle(self.engine.conversation, check_call(self.engine, last.history.hosts(), options))
+
     def pin(self, message: object, *, store: bool = True) -> None:
         """Keep a message word for word in every view from the next summary on; with a tool call, its results too.
 
@@ -433,6 +453,7 @@ class CompactionSession(ConversationMethods[M]):
         self._engine = self._make_engine()
         new = self.engine.conversation
         new.has_recall, new.tellers, new.notice = old.has_recall, old.tellers, old.notice
+        new.background.is_on = old.background.is_on
 
     # -- records and views, for adapters and stores of the host's own
 

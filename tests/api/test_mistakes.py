@@ -94,7 +94,7 @@ CORE = {
     "CompactionController('gpt-5')": "CompactionController takes no argument by position: write model='gpt-5'",
     "CompactionController(128_000)": "by position: write context_window=128000",
     "CompactionController(CompactionSettings())": "by position: write settings=...",
-    "CompactionController(messages)": "takes no argument by position: it takes before_compact, carry, clock,",
+    "CompactionController(messages)": "takes no argument by position: it takes background, before_compact, carry,",
     "CompactionSettings(0.95)": "write trigger_ratio=0.95 or summary_timeout_seconds=0.95 or host_timeout_seconds=0.95",
     "CompactionSettings(threshold=0.8)": "did you mean trigger_ratio or trigger_tokens?",
     "CompactionSettings(context_window=8_000)": "did you mean CompactionController(context_window=8000)?",

@@ -35,6 +35,7 @@ class CommonKeywords(TypedDict, total=False):
     summary_prompt: str | None
     summary_instructions: str | None
     notice: bool | str
+    background: bool
 
 
 class PolicyKeywords(CommonKeywords, total=False):
