@@ -22,7 +22,15 @@ from agent_framework import Message as ChatMessage
 
 from compaction_adapters.agent_framework.clients import CALL, Send, let_deliver
 from compaction_adapters.agent_framework.messages import AgentFrameworkFormat, is_copy, with_results
-from compaction_adapters.agent_framework.models import SENT, AnswerReader, Sent, ask_by, is_prelude, text_of
+from compaction_adapters.agent_framework.models import (
+    SENT,
+    AnswerReader,
+    Sent,
+    ask_by,
+    in_place_or,
+    is_prelude,
+    text_of,
+)
 from compaction_adapters.kit import (
     RECALL,
     ControllerKeywords,
@@ -215,7 +223,7 @@ def _options_of(call: _ModelCall, send: Send, options: Mapping[str, Any]) -> Cal
         system=text_of(options.get("instructions")),
         tools=[_schema(tool) for tool in normalize_tools(options.get("tools"))],
         request={**options, **own, "tool_choice": choice, SENT: Sent(send, {**options})},
-        summarizer=ask_by(send, place),
+        summarizer=in_place_or(ask_by(send, place)),
     )
 
 

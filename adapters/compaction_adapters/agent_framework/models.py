@@ -65,13 +65,18 @@ def in_place(client: Any, model: str | None = None) -> Summarizer:
     Raises:
         ConfigurationError: as `summarizer`.
     """
+    return in_place_or(summarizer(client, model))
+
+
+def in_place_or(by_transcript: Summarizer) -> Summarizer:
+    """Return a summarizer that asks in place by the last call, and otherwise as the given one."""
 
     async def ask(live: LiveCall, request: SummaryRequest) -> Summary:
         sent, limit = cast("Sent", (live.request or {})[SENT]), request.max_tokens + REASONING_TOKENS
         options = {**sent.options, "max_tokens": limit}
         return _read_summary(await sent.send(messages=[*live.messages], stream=False, options=options), limit)
 
-    return ask_in_place(ask, lambda summary: summary, summarizer(client, model))
+    return ask_in_place(ask, lambda summary: summary, by_transcript)
 
 
 def _read_summary(response: ChatResponse, limit: int) -> Summary:

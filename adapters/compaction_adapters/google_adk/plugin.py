@@ -16,7 +16,7 @@ from google.genai import types
 
 from compaction_adapters.google_adk.contents import FORMAT, is_copy, read_response, with_contents
 from compaction_adapters.google_adk.planned import PlannedCall, Send, plan
-from compaction_adapters.google_adk.summaries import SENT, Sent, ask_by
+from compaction_adapters.google_adk.summaries import SENT, Sent, ask_by, in_place_or
 from compaction_adapters.google_adk.tools import SessionTool, takes_functions
 from compaction_adapters.kit import RECALL, ControllerKeywords, ModelCalls, join_id, model_tools, positive
 from compaction_hooks import CallOptions, CompactionController, Message
@@ -151,7 +151,7 @@ def _options_of(call: PlannedCall, send: Send) -> CallOptions:
             **bound,
             SENT: Sent(send, with_contents(call.request, ())),
         },
-        summarizer=ask_by(send, model, config),
+        summarizer=in_place_or(ask_by(send, model, config)),
     )
 
 

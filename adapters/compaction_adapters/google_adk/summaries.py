@@ -84,6 +84,11 @@ def in_place(model: BaseLlm | str) -> Summarizer:
     Raises:
         ConfigurationError: as `summarizer`.
     """
+    return in_place_or(summarizer(model))
+
+
+def in_place_or(by_transcript: Summarizer) -> Summarizer:
+    """Return a summarizer that asks in place by the last call, and otherwise as the given one."""
 
     async def ask(live: LiveCall, _: SummaryRequest) -> Summary:
         sent = cast("Sent", (live.request or {})[SENT])
@@ -91,7 +96,7 @@ def in_place(model: BaseLlm | str) -> Summarizer:
         asked.config.max_output_tokens = None
         return await _read_summary(sent.send, asked)
 
-    return ask_in_place(ask, lambda summary: summary, summarizer(model))
+    return ask_in_place(ask, lambda summary: summary, by_transcript)
 
 
 async def _read_summary(send: Send, asked: LlmRequest) -> Summary:

@@ -34,13 +34,13 @@ from compaction_adapters.langchain_core import (
     Conversations,
     Task,
     ThreadMethods,
+    in_place,
     list_tools,
     make_call,
     model_of_run,
     model_options,
     native_arguments,
     native_summarizer,
-    summarizer,
 )
 from compaction_adapters.langchain_core.channels import RecordsChannel
 from compaction_hooks import CallOptions, CompactionController
@@ -197,7 +197,7 @@ def _call_options(request: ModelRequest[Any], task: Task, *, native: bool) -> Ca
     return {
         **known,
         "request": CallArguments({**(known.get("request") or {}), **binding}),
-        "summarizer": by_provider or summarizer(cast("BaseChatModel", model)),
+        "summarizer": by_provider or in_place(cast("BaseChatModel", model)),
         "system": request.system_message.content if request.system_message is not None else None,
         "tools": [convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool for tool in (*tools, *answers)],
         "on_event": task.on_event,

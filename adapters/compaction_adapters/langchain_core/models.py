@@ -246,7 +246,7 @@ def model_options(model: object, settings: Mapping[str, object] | None = None) -
     if inner is not None:
         options["model"] = name_of(inner)
         options["context_window"] = positive(_profile(inner).get("max_input_tokens"))
-        options["summarizer"] = summarizer(inner)
+        options["summarizer"] = in_place(inner)
         known = type(inner).model_fields  # to ask a model for what it lacks takes pydantic long
         fields: dict[str, Any] = {name: getattr(inner, name) for name in _SERVER_FIELDS if name in known}
         options["request"] = CallArguments({**fields, **arguments})

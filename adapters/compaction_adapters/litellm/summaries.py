@@ -101,6 +101,11 @@ def in_place(model: str, **connection: object) -> Summarizer:
     Args:
         model, **connection: As in `summarizer`: for the summaries by a transcript.
     """
+    return _in_place(summarizer(model, **connection))
+
+
+def _in_place(by_transcript: Summarizer) -> Summarizer:
+    """Return a summarizer that asks in place by the last call, and otherwise as the given one."""
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:
         sent = cast("_Sent", (live.request or {})[_SENT])
@@ -110,7 +115,7 @@ def in_place(model: str, **connection: object) -> Summarizer:
         limit: Arguments = dict.fromkeys(limits, request.max_tokens + REASONING_TOKENS)
         return sent.callee.call({**kept, **limit, **mark, "messages": [*live.messages]})
 
-    return ask_in_place(ask, _read, summarizer(model, **connection))
+    return ask_in_place(ask, _read, by_transcript)
 
 
 def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) -> CallOptions:
@@ -134,7 +139,7 @@ def call_options(callee: Callee, arguments: Arguments, *, native: bool = False) 
 
     by_provider = _native_summaries(callee, arguments, options) if native else None
     told = {**(options.get("request") or {}), _SENT: _Sent(callee, arguments)}
-    return {**options, "request": told, "summarizer": by_provider or with_reasoning_room(ask)}
+    return {**options, "request": told, "summarizer": by_provider or _in_place(with_reasoning_room(ask))}
 
 
 def _mark(arguments: Arguments) -> Arguments:

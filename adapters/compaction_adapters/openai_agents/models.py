@@ -94,7 +94,7 @@ class ModelCall:
             system=self.system,
             tools=tools,
             request={**bound, **self.server, _SENT: self},
-            summarizer=_asker(lambda: self.model, settings),
+            summarizer=_in_place(_asker(lambda: self.model, settings)),
         )
 
 
@@ -224,6 +224,11 @@ def in_place(model: Model | str) -> Summarizer:
     Args:
         model: As in `summarizer`: for the summaries by a transcript.
     """
+    return _in_place(summarizer(model))
+
+
+def _in_place(by_transcript: Summarizer) -> Summarizer:
+    """Return a summarizer that asks in place by the last call, and otherwise as the given one."""
 
     async def ask(live: LiveCall, request: SummaryRequest) -> Summary:
         sent: Any = (live.request or {})[_SENT]
@@ -233,7 +238,7 @@ def in_place(model: Model | str) -> Summarizer:
         )
         return _summary_of(await call.send([*live.messages]), limit)
 
-    return ask_in_place(ask, lambda summary: summary, summarizer(model))
+    return ask_in_place(ask, lambda summary: summary, by_transcript)
 
 
 def _asker(find_model: Callable[[], Model], settings: ModelSettings) -> Summarizer:

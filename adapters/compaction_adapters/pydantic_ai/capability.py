@@ -47,6 +47,7 @@ from compaction_adapters.pydantic_ai.models import (
     charge_to,
     check_writer,
     current_run,
+    in_place_or,
     is_continuation,
     native_summaries,
     options_of,
@@ -448,7 +449,9 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         async def ask(asked: SummaryRequest, limit: int) -> Summary:
             return await self._summarize(current_run(model), asked.system, asked.prompt, limit)
 
-        return with_reasoning_room(ask) if self._asked is not None or writes_text(model) else None
+        if self._asked is not None:
+            return with_reasoning_room(ask)
+        return in_place_or(with_reasoning_room(ask)) if writes_text(model) else None
 
     @durable_operation("summarize")
     async def _summarize(self, ctx: RunContext[AgentDepsT], system: str, prompt: str, max_tokens: int) -> Summary:

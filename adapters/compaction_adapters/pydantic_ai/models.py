@@ -334,6 +334,11 @@ def in_place(model: Model[Any] | str) -> Summarizer:
     Args:
         model: As in `summarizer`: for the summaries by a transcript.
     """
+    return in_place_or(summarizer(model))
+
+
+def in_place_or(by_transcript: Summarizer) -> Summarizer:
+    """Return a summarizer that asks in place by the last call, and otherwise as the given one."""
 
     async def ask(live: LiveCall, request: SummaryRequest) -> ai.ModelResponse:
         sent = (live.request or {}).get(_SENT)
@@ -349,7 +354,7 @@ def in_place(model: Model[Any] | str) -> Summarizer:
         run.usage.incr(response.usage)
         return response
 
-    return ask_in_place(ask, _read_text, summarizer(model))
+    return ask_in_place(ask, _read_text, by_transcript)
 
 
 def _read_text(response: ai.ModelResponse) -> Summary:

@@ -81,7 +81,7 @@ def call_options(context: InvokeModelContext, send: OpenStream) -> CallOptions:
         "system": context.system_prompt,
         "tools": context.tool_specs,
         "request": {"stateful": model.stateful, **request, **bound, _SENT: send},
-        "summarizer": summarizer(model if writer is agent.model else writer),
+        "summarizer": in_place(model) if writer is agent.model else summarizer(writer),
     }
 
 

@@ -40,7 +40,7 @@ from compaction_adapters.kit import (
     tool_schema,
 )
 from compaction_adapters.tinyagent.messages import TinyAgentFormat
-from compaction_adapters.tinyagent.models import SENT, Answer, ModelCallError, Sent, resolve, summarizer
+from compaction_adapters.tinyagent.models import SENT, Answer, ModelCallError, Sent, in_place, resolve
 from compaction_hooks import CallOptions, CompactionController, CompactionSession, ContextOverflowError
 from compaction_hooks.errors import ConfigurationError
 
@@ -168,7 +168,7 @@ class CompactionHook(ByHand[AgentMessage, Sessions[AgentMessage]]):
                 max_output_tokens=_set_by_user(model, "max_tokens"),
                 system=context.system_prompt or None,
                 tools=[tool_schema(tool.name, tool.description, tool.parameters) for tool in context.tools or ()],  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-                summarizer=summarizer(self._stream_fn, model, get_api_key=agent.get_api_key),
+                summarizer=in_place(self._stream_fn, model, get_api_key=agent.get_api_key),
             ),
             **self._fixed,
         }

@@ -4,8 +4,8 @@
 
 Each recorded conversation is played call by call; the provider's caches read and write as its rules say, and report what they read.
 Before each summary both requests are made: *in place* is the list of the call with the instruction at its end, where the library
-offers it, *by a transcript* the other form. *Prefix* is the part of the request in place that the request before it has too. Both get
-the same answer. No model, no network.
+offers it, *by a transcript* the other form; both have the same answer. *Prefix* is the part of the request in place that the
+request before it has too. No model, no network.
 """
 
 import argparse
