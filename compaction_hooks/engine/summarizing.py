@@ -88,7 +88,8 @@ def summarize(
         took = end.seconds_since(start)
         # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
-        if isinstance(answer, SummaryFailed) and request.place is not None and left:
+        has_time = left and not (isinstance(answer, SummaryFailed) and isinstance(answer.error, TimeoutError))
+        if isinstance(answer, SummaryFailed) and request.place is not None and has_time:
             last_call = f"the request in place failed ({describe_error(answer.error)})"
             continue
         if isinstance(answer, SummaryFailed):

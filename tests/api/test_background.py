@@ -6,6 +6,7 @@ import logging
 import threading
 import warnings
 from contextvars import ContextVar
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -389,6 +390,50 @@ def test_the_end_of_the_event_loop_ends_it_without_a_trace(caplog: pytest.LogCap
         asyncio.run(second())
     assert runs[0].finished
     assert not caplog.records
+
+
+async def test_a_cancelled_call_leaves_the_one_under_way(run: Run) -> None:
+    await run.until_asked()
+    run.messages += steps(12, first=500)
+    waiting = asyncio.create_task(run.session.transform_context(run.messages))
+    await asyncio.sleep(0.02)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await run.finish()
+    await run.until_compacted()
+    assert len(run.summarizer.requests) == 1
+
+
+async def raise_exit(_: SummaryRequest) -> str:
+    raise SystemExit(1)
+
+
+async def hang(_: SummaryRequest) -> str:
+    await asyncio.Event().wait()
+    return TEXT
+
+
+async def answer_nothing(_: SummaryRequest) -> str:
+    return ""
+
+
+async def cancel(_: SummaryRequest) -> str:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("summarizer", [raise_exit, hang, answer_nothing, cancel])
+async def test_a_summarizer_that_fails_fails_no_call_and_counts_once(summarizer: Any) -> None:
+    settings = replace(SETTINGS, summary_timeout_seconds=0.05)
+    run = Run(summarizer=summarizer, settings=settings)
+    for _ in range(60):
+        await run.call()
+        await run.finish()
+        if run.session.state().context_tokens > 20_000:
+            break
+        assert run.session.engine.conversation.cooldown.breaker.failures <= 1
+    assert run.view is run.messages  # the call above the threshold asked itself, and failed too
+    assert run.session.engine.conversation.cooldown.breaker.failures == 2
 
 
 async def test_an_aborted_call_goes_on_without_the_one_under_way(run: Run) -> None:

@@ -1,5 +1,6 @@
 """`SummaryRequest.in_place`: the list of the call with the instruction at its end, for the conversation's own model."""
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
@@ -197,6 +198,22 @@ async def test_two_refused_answers_are_one_failure() -> None:
     await run.call(LONG)
     assert [each is None for each in run.asked.calls] == [False, True]
     assert run.session.state().breaker == "closed"
+
+
+async def test_a_summarizer_that_hangs_is_not_asked_again() -> None:
+    asked: list[bool] = []
+
+    async def hang(request: SummaryRequest) -> str:
+        asked.append(request.in_place is not None)
+        await asyncio.Event().wait()
+        return TEXT
+
+    settings = replace(SETTINGS, summary_timeout_seconds=0.05)
+    session = CompactionController(context_window=WINDOW, settings=settings, summarizer=hang, model="m").session("r")
+    await session.transform_context(SHORT, **OPTIONS)
+    session.report_usage(Usage(input_tokens=18_500, cache_read_tokens=17_000))
+    assert await session.transform_context(LONG, **OPTIONS) is LONG
+    assert asked == [True]
 
 
 async def test_the_usage_of_an_answer_without_one_is_that_of_the_whole_list() -> None:

@@ -44,6 +44,7 @@ RUN_BY = {
     "docs/write-an-adapter.md": "docs/test_write_an_adapter.py",
     **{f"docs/{extra}.md": "adapters/programs.py" for extra in TABLE if (DOCS / f"{extra}.md").is_file()},
     "docs/migration.md": "adapters/programs.py",
+    "docs/model-summaries.md": "adapters/programs.py",
     "docs/native.md": "adapters/programs.py",
     "docs/recipes.md": "adapters/test_recipes.py",
     "docs/recipes-services.md": "adapters/test_recipes.py",

@@ -4,7 +4,7 @@
 
 Each recorded conversation that is compacted is played call by call. A summary takes `--summary` seconds, and from one call to the
 next pass `--call` seconds for the model and its tools. *Taken* are the summaries written in the background that a call made active,
-*wasted* their input tokens that no call used. No model, no network.
+*wasted* the input tokens of those that no call used; one that waits at the end of a conversation is in neither. No model is asked.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Played(NamedTuple):
     """One conversation.
 
     Attributes:
-        begun: Summaries that were written in the background.
+        begun: Summaries that were written in the background, without one that waits at the end of the conversation.
         taken: Those of them that a call made active.
         spent, wasted: Input tokens of all summaries, and of those that no call used.
     """
@@ -110,7 +110,10 @@ class Player:
         spent = self._session.state().summary_usage.input_tokens
         used = sum(event.usage.input_tokens for event in self._finished if event.usage)
         taken = len(self._finished) - self._asked_by_calls
-        return Played(self.waited, len(self._finished), self._begun, taken, spent, spent - used)
+        left = self._session.engine.conversation.background.find(self._session.engine.conversation.newest_snapshot)
+        if left is not None:
+            spent -= left.usage.input_tokens
+        return Played(self.waited, len(self._finished), self._begun - bool(left), taken, spent, spent - used)
 
     async def _release(self, until: float) -> None:
         """Let the summaries answer that are ready by then."""
