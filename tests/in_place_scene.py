@@ -24,11 +24,12 @@ def read_page(page: int) -> str:
 class Reader:
     """The model: it reads all pages, and is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: int = PAGES) -> None:
         self.pages = 0
+        self._last = last
 
     def __call__(self, received: Received) -> Answer:
-        if self.pages == PAGES:
+        if self.pages == self._last:
             return Answer(DONE)
         self.pages += 1
         return Answer(calls=(Call("read_page", {"page": self.pages}),))

@@ -88,11 +88,11 @@ def summarize(
         took = end.seconds_since(start)
         # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
-        has_time = left and not (isinstance(answer, SummaryFailed) and isinstance(answer.error, TimeoutError))
-        if isinstance(answer, SummaryFailed) and request.place is not None and has_time:
-            last_call = f"the request in place failed ({describe_error(answer.error)})"
-            continue
         if isinstance(answer, SummaryFailed):
+            has_time = left and not isinstance(answer.error, TimeoutError)
+            if request.place is not None and has_time:
+                last_call = f"the request in place failed ({describe_error(answer.error)})"
+                continue
             if not done:
                 return answer._replace(usage=usage)
             told = session_id, done, len(messages)

@@ -1,19 +1,20 @@
-"""Microsoft Agent Framework: summaries asked in place, at the end of the agent's own conversation."""
+"""Microsoft Agent Framework: summaries asked in place, at the end of the agent's own conversation, and in the background."""
 
 from typing import Any
 
 import pytest
-from compaction_adapters.agent_framework import CompactionMiddleware, in_place
+from compaction_adapters.agent_framework import CompactionMiddleware, in_place, summarizer
 from pydantic import BaseModel
 
 from tests.adapters.agent_framework_stage import APIS, LOCAL, Stage, run_streamed
+from tests.background_scene import check_background
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer
 
 
-def agent_of(stage: Stage, api: str) -> Any:
-    summarizer = in_place(stage.client(api))
-    middleware = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS, summarizer=summarizer)
+def agent_of(stage: Stage, api: str, write: Any = in_place, **keywords: Any) -> Any:
+    written = write(stage.client(api))
+    middleware = CompactionMiddleware(context_window=WINDOW, settings=SETTINGS, summarizer=written, **keywords)
     options = {**({} if api == "anthropic" else LOCAL), "temperature": 0.5, "max_tokens": 1_000}
     return stage.agent(api, middleware, tools=[read_page], instructions="You read.", default_options=options)
 
@@ -44,3 +45,12 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage
     assert response.value == Report(text=DONE)
     assert not side.rejections
     assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
+
+
+async def test_no_call_waits_for_a_summary_in_the_background(stage: Stage) -> None:
+    agent = agent_of(stage, "openai", summarizer, background=True)
+
+    async def ask() -> str:
+        return str((await agent.run(REQUEST, session=agent.create_session())).messages[-1].text)
+
+    await check_background(stage.side(), ask)

@@ -1,21 +1,23 @@
-"""Google ADK: summaries asked in place, at the end of the agent's own conversation."""
+"""Google ADK: summaries asked in place, at the end of the agent's own conversation, and in the background."""
 
 from typing import Any
 
 import pytest
-from compaction_adapters.google_adk import CompactionPlugin, in_place
+from compaction_adapters.google_adk import CompactionPlugin, in_place, summarizer
 from google.genai import types
 from pydantic import BaseModel
 
 from tests.adapters.google_adk_stage import QUIET, Hosted, Stage, agent
+from tests.background_scene import check_background
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 from tests.provider import Answer
 
 pytestmark = QUIET
 
 
-def hosted(model: Any, *tools: Any, **options: Any) -> Hosted:
-    plugin = CompactionPlugin(context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
+def hosted(model: Any, *tools: Any, write: Any = in_place, background: bool = False, **options: Any) -> Hosted:
+    written = write(model)
+    plugin = CompactionPlugin(context_window=WINDOW, settings=SETTINGS, summarizer=written, background=background)
     return Hosted(agent(model, tools, **options), plugin)
 
 
@@ -42,3 +44,8 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage
         assert await host.say(read_page(page)) == end.text
     assert not side.rejections
     assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
+
+
+async def test_no_call_waits_for_a_summary_in_the_background(stage: Stage) -> None:
+    host = hosted(stage.gemini(), read_page, write=summarizer, background=True)
+    await check_background(stage.side(), lambda: host.say(REQUEST))

@@ -1,15 +1,19 @@
-"""Summaries asked in place by LangChain's models, of agents with the middleware and of graphs with the node."""
+"""Summaries by LangChain's models, of agents with the middleware and of graphs with the node: asked in place, at the end of the
+conversation, and in the background, while it goes on.
+"""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from compaction_adapters.langchain import CompactionMiddleware, in_place
+from compaction_adapters.langchain import CompactionMiddleware, in_place, summarizer
 from compaction_adapters.langgraph import CompactionNode
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
 from langchain.agents.structured_output import ToolStrategy
 from langchain_anthropic.middleware import AnthropicPromptCachingMiddleware
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,6 +23,7 @@ from pydantic import BaseModel
 
 from tests.adapters.langchain_core_stage import Stage, both_ways, said, say, thread
 from tests.adapters.langgraph_stage import ModelInput, calls
+from tests.background_scene import check_background, check_end_of_loop
 from tests.in_place_scene import PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call, Received
 
@@ -35,8 +40,15 @@ async def check(stage: Stage, graph: Any, how: str, *, has_answer: bool = True) 
     return side.requests
 
 
-def agent(model: Any, summarizer: Any, inside: Sequence[AgentMiddleware[Any, Any, Any]] = (), **options: Any) -> Any:
-    middleware = [CompactionMiddleware(summarizer=summarizer, **KEYWORDS), *inside]
+def agent(
+    model: Any,
+    written: Any,
+    inside: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+    *,
+    background: bool = False,
+    **options: Any,
+) -> Any:
+    middleware = [CompactionMiddleware(summarizer=written, background=background, **KEYWORDS), *inside]
     saver = InMemorySaver()
     return create_agent(model, [read], system_prompt=SYSTEM, middleware=middleware, checkpointer=saver, **options)
 
@@ -131,3 +143,54 @@ async def test_a_transcript_is_asked_for_where_the_call_cannot_be_repeated(stage
     assert len(kinds) >= 2
     assert not any(kinds)
     assert not side.rejections
+
+
+# -- in the background
+
+
+class Watch(BaseCallbackHandler):
+    """Counts the calls of models that a run's callbacks and traces see."""
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        self.calls += 1
+
+
+async def check_detached(stage: Stage, graph: Any, how: str) -> None:
+    """Check that no call waits for a summary, and that its run is none of the call's."""
+    side, watch = stage.side(), Watch()
+    config = {**CONFIG, "callbacks": [watch]}
+
+    async def ask() -> str:
+        if how == "async":
+            return await say(graph, REQUEST, how, config)
+        return await asyncio.to_thread(lambda: str(graph.invoke(said(REQUEST), config)["messages"][-1].text))
+
+    await check_background(side, ask)
+    assert watch.calls == len(side.model_requests)
+
+
+@pytest.mark.parametrize(("how", "write"), [("sync", summarizer), ("async", summarizer), ("async", in_place)])
+async def test_no_call_of_an_agent_waits_for_a_summary_in_the_background(stage: Stage, how: str, write: Any) -> None:
+    model = stage.openai(WINDOW)
+    await check_detached(stage, agent(model, write(model), background=True), how)
+
+
+@both_ways
+async def test_no_step_of_a_graph_waits_for_a_summary_in_the_background(stage: Stage, how: str) -> None:
+    model = stage.openai(WINDOW)
+    bound = model.bind_tools([read])
+    compact = CompactionNode(model=bound, system=SYSTEM, summarizer=summarizer(model), background=True, **KEYWORDS)
+    node = calls(bound, "llm_input_messages", before=[SystemMessage(SYSTEM)])
+    await check_detached(stage, reading_graph(compact, node, ModelInput), how)
+
+
+def test_an_event_loop_ends_while_a_summary_is_under_way(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    # A connection that is kept would be closed with the stage, when its event loop is no more.
+    model = stage.openai(WINDOW, default_headers={"Connection": "close"})
+    graph = agent(model, summarizer(model), background=True)
+    check_end_of_loop(stage.side(), lambda: say(graph, REQUEST, "async", CONFIG), caplog)

@@ -1,4 +1,4 @@
-"""LiteLLM: summaries asked in place, at the end of the caller's own list."""
+"""LiteLLM: summaries asked in place, at the end of the caller's own list, and in the background."""
 
 import asyncio
 import json
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from compaction_adapters.litellm import CompactionCallback, in_place, with_compaction
+from compaction_adapters.litellm import CompactionCallback, in_place, summarizer, with_compaction
 
 from tests.adapters.litellm_stage import QUIET, WITH_TOOLS, Stage, got, litellm, offered, provider
+from tests.background_scene import check_background
 from tests.in_place_scene import REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 
 __all__ = ["provider"]
@@ -45,8 +46,8 @@ async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str
 
 async def test_a_router_is_asked_in_place(stage: Stage) -> None:
     router = litellm.Router(model_list=[stage.deployment("group")])
-    summarizer = in_place(**stage.openai())
-    complete = with_compaction(router.acompletion, context_window=WINDOW, settings=SETTINGS, summarizer=summarizer)
+    written = in_place(**stage.openai())
+    complete = with_compaction(router.acompletion, context_window=WINDOW, settings=SETTINGS, summarizer=written)
     await check_in_place(stage.side(), lambda: run_loop(complete, model="group", temperature=0.5))
 
 
@@ -82,3 +83,21 @@ async def test_calls_of_a_callback_are_asked_in_place(stage: Stage, callbacks: l
         return answered
 
     await check_in_place(stage.side(), lambda: run_loop(complete, temperature=0.5))
+
+
+@pytest.mark.parametrize("name", ["completion", "acompletion"])
+async def test_no_call_waits_for_a_summary_in_the_background(stage: Stage, name: str) -> None:
+    place = stage.openai()
+    complete = with_compaction(
+        getattr(litellm, name),
+        context_window=WINDOW,
+        settings=SETTINGS,
+        summarizer=summarizer(**place),
+        background=True,
+    )
+
+    async def call(**arguments: Any) -> Any:
+        return await got(await asyncio.to_thread(complete, **arguments))  # no sync caller has a loop in its thread
+
+    options = {"metadata": {"session_id": "thread"}}
+    await check_background(stage.side(), lambda: run_loop(call, **options, **place))

@@ -1,13 +1,14 @@
-"""OpenAI Agents SDK: summaries asked in place, at the end of the run's own conversation."""
+"""OpenAI Agents SDK: summaries asked in place, at the end of the run's own conversation, and in the background."""
 
 from typing import Any
 
 import pytest
 from agents import Agent, ModelSettings, Runner, function_tool
-from compaction_adapters.openai_agents import CompactionModelProvider, in_place
+from compaction_adapters.openai_agents import CompactionModelProvider, in_place, summarizer
 from pydantic import BaseModel
 
 from tests.adapters.openai_agents_stage import Stage
+from tests.background_scene import check_background
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer
 
@@ -52,3 +53,18 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage
     assert run.final_output == Report(text=DONE)
     assert not side.rejections
     assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
+
+
+async def test_no_call_waits_for_a_summary_in_the_background(stage: Stage) -> None:
+    model, side = stage.responses(), stage.side()
+    provider = CompactionModelProvider(
+        context_window=WINDOW, settings=SETTINGS, summarizer=summarizer(model), background=True
+    )
+    agent = agent_with(provider, model)
+
+    async def ask() -> str:
+        run = await Runner.run(agent, REQUEST, run_config=provider.run_config(), max_turns=MOST_TURNS)
+        assert run.context_wrapper.usage.requests == len(side.model_requests)
+        return str(run.final_output)
+
+    await check_background(side, ask)

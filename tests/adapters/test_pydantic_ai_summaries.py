@@ -1,14 +1,16 @@
-"""Pydantic AI: summaries asked in place, at the end of the run's own conversation."""
+"""Pydantic AI: summaries asked in place, at the end of the run's own conversation, and in the background, while the run goes on."""
 
 from typing import Any
 
 import pytest
-from compaction_adapters.pydantic_ai import Compaction, in_place
+from compaction_adapters.pydantic_ai import Compaction, in_place, summarizer
 from pydantic import BaseModel
-from pydantic_ai import Agent, UsageLimits
+from pydantic_ai import Agent, RunContext, UsageLimits
 from pydantic_ai.output import NativeOutput, ToolOutput
 
+from compaction_hooks.errors import ConfigurationError
 from tests.adapters.pydantic_ai_stage import Stage
+from tests.background_scene import check_background, check_end_of_loop, check_no_background
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call
 
@@ -56,3 +58,58 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(
     assert (await agent.run(REQUEST)).output == Report(text=DONE)
     assert not side.rejections
     assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
+
+
+def reading_agent(model: Any, write: Any = None) -> Agent[None, str]:
+    """Return an agent whose summaries are written in the background."""
+    written = {"summarizer": write(model)} if write else {}
+    compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, background=True, **written)
+    return Agent(model, capabilities=[compaction], tools=[read_page], instructions="You read.")
+
+
+def itself(model: Any) -> Any:
+    return model
+
+
+@pytest.mark.parametrize("write", [summarizer, in_place, itself])
+async def test_no_request_waits_for_a_summary_in_the_background(stage: Stage, write: Any) -> None:
+    agent, side = reading_agent(stage.openai(), write), stage.side()
+
+    async def ask() -> str:
+        result = await agent.run(REQUEST)
+        # A summary may outlive the run that began it, and is charged to none.
+        assert result.usage.requests == len(side.model_requests)
+        return result.output
+
+    await check_background(side, ask)
+
+
+async def test_the_models_of_requests_write_no_summaries_in_the_background(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent, side = reading_agent(stage.openai()), stage.side()
+
+    async def ask() -> str:
+        result = await agent.run(REQUEST)
+        assert result.usage.requests == len(side.requests)
+        return result.output
+
+    await check_no_background(side, ask, caplog)
+
+
+def test_an_event_loop_ends_while_a_summary_is_under_way(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    agent = reading_agent(stage.openai(), summarizer)
+
+    async def ask() -> str:
+        return (await agent.run(REQUEST)).output
+
+    check_end_of_loop(stage.side(), ask, caplog)
+
+
+@pytest.mark.parametrize("write", [None, summarizer, itself])
+async def test_durable_runs_refuse_the_background(stage: Stage, monkeypatch: pytest.MonkeyPatch, write: Any) -> None:
+    """It is begun by the time that calls take, which a replay does not repeat."""
+    stage.side()
+    monkeypatch.setattr(RunContext, "in_durable_context", True)
+    with pytest.raises(ConfigurationError, match="background=True"):
+        await reading_agent(stage.openai(), write).run(REQUEST)

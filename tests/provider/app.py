@@ -142,6 +142,7 @@ def _endpoint(wire: _Wire, sides: Mapping[str, Side]) -> Callable[[Request], Awa
         )
         if isinstance(reply, Rejection):
             return _error(wire, reply)
+        await side.hold_back(request.is_disconnected)
         if body.get("stream"):
             return StreamingResponse(_without_threads(wire.events(reply, body)), media_type=wire.stream_type)
         return JSONResponse(wire.whole(reply, body))

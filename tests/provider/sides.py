@@ -1,8 +1,10 @@
 """The provider's side of one conversation: its requests, answers and rejections."""
 
+import asyncio
 import json
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -24,6 +26,8 @@ _SILENT = ("truncate", "crop", "halve")
 LAST_ANSWER = Answer("Done.")
 SUMMARY_TEXT = "## Goal\n- what the earlier conversation was about\n\n## Next Steps\n1. go on"
 SYSTEM_ROLES = ("system", "developer")
+MOST_SECONDS, POLL_SECONDS = 5.0, 0.01
+"""How long the answer to a summary request is held back at most, and how often it is looked whether it is due."""
 IN_PLACE_LINE = "[Request from the program, not from the user] The older messages"
 SUMMARY_LINE = SYSTEM_PROMPT.splitlines()[0]
 
@@ -126,6 +130,9 @@ class Side:
         fail_summaries: Whether summary requests get status 500.
         summary_text: The summary in responses to summary requests.
         summarize: Makes the answer to a summary request, or its rejection; None: `summary_text`.
+        summary_after: The answer to a summary request is held back until so many further model requests have arrived, or 5 seconds
+            have passed.
+        waited: Number of answers for which the 5 seconds have passed.
         think: Makes the answer to a model request; None: the next one of `answers`.
         stream_fail_after: The next streamed model request breaks off after this many chunks, with the event of an overflow.
             Anthropic's first chunk is "message_start". The answer is given again next time.
@@ -145,6 +152,8 @@ class Side:
     fail_summaries: bool = False
     summary_text: str = SUMMARY_TEXT
     summarize: Callable[[Received], str | Answer | Rejection] | None = None
+    summary_after: int = 0
+    waited: int = 0
     think: Callable[[Received], Answer] | None = None
     stream_fail_after: int | None = None
     wants_turns: bool = False
@@ -154,6 +163,7 @@ class Side:
     requests: list[Received] = field(default_factory=list[Received])
     _read: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     _kept: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict[str, list[Mapping[str, Any]]])
+    _asked: int = 0
     _calls_made: int = 0
     _answers_given: int = 0
 
@@ -204,7 +214,24 @@ class Side:
             answer = {"role": "assistant", "content": decided.answer.text}
             self._kept[f"resp_{decided.number:04}"] = [*messages, answer]
         self.requests.append(received)
+        self._asked += not received.is_summary
         return decided
+
+    async def hold_back(self, is_gone: Callable[[], Awaitable[bool]]) -> None:
+        """Hold the answer to the newest request back if it asks for a summary, as `summary_after` says.
+
+        Args:
+            is_gone: Whether the client waits no more.
+        """
+        if not self.summary_after or not self.requests[-1].is_summary:
+            return
+
+        due, end = self._asked + self.summary_after, time.monotonic() + MOST_SECONDS
+        while self._asked < due and not await is_gone():
+            if time.monotonic() > end:
+                self.waited += 1
+                return
+            await asyncio.sleep(POLL_SECONDS)
 
     def _refusal(self, body: Mapping[str, Any]) -> Rejection | None:
         if self.wants_turns and (rejection := template_fault(body)):

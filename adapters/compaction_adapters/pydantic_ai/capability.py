@@ -55,6 +55,7 @@ from compaction_adapters.pydantic_ai.models import (
     request_in,
     writes_text,
 )
+from compaction_adapters.pydantic_ai.models import summarizer as summarizer_by
 from compaction_adapters.pydantic_ai.tools import make_toolset
 from compaction_hooks import (
     CallOptions,
@@ -92,7 +93,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
     Each request sends a view: system prompt, summary, the current request and the recent messages. The run's own messages stay
     whole, so `all_messages()` and `new_messages()` have the full history. A conversation is identified by its `conversation_id`:
     the next run finds the summaries of the last one, in this process or, with a `store`, in another. In a durable workflow
-    runs share nothing, so that a replay does the same again; there, give neither a store nor a controller.
+    runs share nothing, so that a replay does the same again; there, give neither a store nor a controller nor `background`.
 
         agent = Agent("openai:gpt-5.2", capabilities=[Compaction()])
 
@@ -158,7 +159,9 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         self._asked = summarizer if isinstance(summarizer, Model | str) else None
         if self._asked is not None:
             check_writer(self._asked)
-            given["summarizer"] = controller and summarizer  # each run passes its own, which asks this model
+            # Each run passes its own, which asks this model, and in the background no run is left: those are of the controller.
+            is_detached = controller is None and bool(keywords.get("background"))
+            given["summarizer"] = summarizer_by(self._asked) if is_detached else controller and summarizer
 
         # The names and types are those of the arguments.
         stated = cast("ControllerKeywords", {name: value for name, value in given.items() if value is not None})
@@ -400,7 +403,15 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         A conversation is named by the framework's own id or the newest id in the messages. Without either, the session belongs to
         the run; outside a run it is used once. In a durable workflow it always belongs to the run: a replay must not find the
         summaries that the first execution left in memory, or it would not do the same.
+
+        Raises:
+            ConfigurationError: the workflow is durable and `background=True`: such a summary is begun by the time that calls take.
         """
+        if ctx.in_durable_context and self._stated.get("background"):
+            raise ConfigurationError(
+                "background=True: in a durable workflow no summary can be begun beside the run, since a replay would begin it "
+                "elsewhere; leave it out"
+            )
         if self._session is not None:
             return self._session
         known = ctx.conversation_id or _find_conversation(messages) or ctx.run_id

@@ -308,7 +308,8 @@ class RecoveringModel(WrapperModel):
 def summarizer(model: Model[Any] | str) -> Summarizer:
     """Return a summarizer that asks this model, for a controller that several frameworks or agents share.
 
-    Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits.
+    Inside a run of an agent with `Compaction`, its usage counts in that run, within the run's limits; not that of a summary in the
+    background.
 
     Args:
         model: One of pydantic-ai's models, or the name of one, such as "openai:gpt-5.4-mini", which is looked up at each summary.
