@@ -202,6 +202,11 @@ class CompactionController(ConversationMethods[M]):
         """The policy for the controller's own model."""
         return self._settings.find(self._model)
 
+    @property
+    def background(self) -> bool:
+        """Whether summaries are written while the conversation goes on."""
+        return self._has_background
+
     def settings_for(self, model: str | None) -> CompactionSettings:
         """Return the policy for the calls of a model (None: the controller's own model)."""
         return self._settings.find(model or self._model)

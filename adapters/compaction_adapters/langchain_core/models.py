@@ -32,7 +32,8 @@ _REASONING_FIELDS: Final = ("thinking", "reasoning", "reasoning_effort", "thinki
 def summarizer(model: ModelLike | str, *, config: RunnableConfig | None = None) -> Summarizer:
     """Return a summarizer that asks this model.
 
-    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, such as `astream_events`, see a separate child run, but none of a summary in the background.
+    Its tokens stay out of `stream_mode="messages"`; callbacks and tracing, such as `astream_events`, see a separate child run, but
+    none of a summary in the background.
     Tools bound to the model are not sent. If the model has a field for the limit of its output, it is asked for at most the summary
     and 8,192 tokens of reasoning; not if its reasoning is configured, because its own limit belongs to that.
 

@@ -407,7 +407,7 @@ class Compaction(ByHand[ModelMessage, Sessions[ModelMessage]], AbstractCapabilit
         Raises:
             ConfigurationError: the workflow is durable and `background=True`: such a summary is begun by the time that calls take.
         """
-        if ctx.in_durable_context and self._stated.get("background"):
+        if ctx.in_durable_context and self.controller.background:
             raise ConfigurationError(
                 "background=True: in a durable workflow no summary can be begun beside the run, since a replay would begin it "
                 "elsewhere; leave it out"
