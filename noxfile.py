@@ -476,6 +476,13 @@ def judge(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks.judge", *session.posargs)
 
 
+@nox.session
+def real_model(session: nox.Session) -> None:
+    """A real small model in llama.cpp's server talks through several windows: `-- --gguf MODEL.gguf`; see docs/real-model.md."""
+    install(session, "real-model", extras="openai")
+    session.run("python", "-m", "tests.benchmarks.real_model", *session.posargs)
+
+
 @nox.session(tags=["full"])
 def soak(session: nox.Session) -> None:
     """Every recorded conversation at every window, 10,000 generated ones, 64 at once; the same with reasoning that providers bind

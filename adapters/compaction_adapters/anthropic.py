@@ -20,6 +20,7 @@ from compaction_adapters.kit import (
     compaction_option,
     compaction_usage,
     read_block,
+    repeat_options,
     summary_of,
 )
 from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
@@ -79,24 +80,19 @@ def in_place(client: Anthropic | AsyncAnthropic) -> Summarizer:
     """
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:
-        options = {name: value for name, value in (live.request or {}).items() if name not in _OF_THE_CALL}
+        options = repeat_options(live, _OF_THE_CALL)
         thinking: Any = options.get("thinking") or {}
         outside = {"system": live.system, "tools": live.tools}
         create: Any = (client.beta.messages if "betas" in options else client.messages).create
-        return create(
-            **options,
-            **{name: value for name, value in outside.items() if value},
-            model=live.model,
-            messages=live.messages,
-            max_tokens=request.max_tokens + max(REASONING_TOKENS, thinking.get("budget_tokens") or 0),
-            timeout=client.timeout,
-        )
+        options |= {name: value for name, value in outside.items() if value}
+        limit = request.max_tokens + max(REASONING_TOKENS, thinking.get("budget_tokens") or 0)
+        return create(**options, messages=live.messages, max_tokens=limit, timeout=client.timeout)
 
     return ask_in_place(ask, _read_message, summarizer(client))
 
 
-_OF_THE_CALL: Final = frozenset({"messages", "model", "system", "tools", "max_tokens", "stream", "timeout"})
-"""Options of a call that its messages, its summary or `CallOptions` of the same name replace."""
+_OF_THE_CALL: Final = frozenset({"messages", "max_tokens", "stream", "timeout"})
+"""Options of a call that its messages or its summary replace."""
 
 
 def _read_message(answer: Message) -> Summary:

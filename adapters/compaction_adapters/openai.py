@@ -18,6 +18,7 @@ from compaction_adapters.kit import (
     ask_in_place,
     compact_arguments,
     read_items,
+    repeat_options,
     summary_of,
 )
 from compaction_hooks import LiveCall, Summarizer, Summary, SummaryRequest
@@ -74,13 +75,13 @@ def in_place(client: OpenAI | AsyncOpenAI) -> Summarizer:
     is_openai = client.base_url.host.endswith(".openai.com")
 
     def ask(live: LiveCall, request: SummaryRequest) -> Any:
-        options = {name: value for name, value in (live.request or {}).items() if name not in _OF_THE_CALL}
+        limits = [name for name in _LIMITS if name in (live.request or {})]
+        options = repeat_options(live, {*_OF_THE_CALL, *_LIMITS})
         if live.tools:
             options["tools"] = live.tools
         if is_openai:
             options["store"] = False
         limit, is_responses = request.max_tokens + REASONING_TOKENS, live.provider == "openai_responses"
-        limits = [name for name in _LIMITS if name in options]
         if is_openai:
             limits = limits or ["max_output_tokens" if is_responses else "max_completion_tokens"]
         options.update(dict.fromkeys(limits, limit))
@@ -91,12 +92,12 @@ def in_place(client: OpenAI | AsyncOpenAI) -> Summarizer:
         else:
             system = [{"role": "system", "content": live.system}] if live.system else []
             told = {"messages": [*system, *live.messages]}
-        return api.create(**{**options, **told, "model": live.model})
+        return api.create(**{**options, **told})
 
     return ask_in_place(ask, _read_any, summarizer(client))
 
 
-_OF_THE_CALL: Final = frozenset({"messages", "input", "model", "stream", "stream_options", "background", "n"})
+_OF_THE_CALL: Final = frozenset({"messages", "input", "stream", "stream_options", "background", "n"})
 """Options of a call that its messages replace, or that would shape the answer to the user."""
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 

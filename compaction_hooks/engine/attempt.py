@@ -144,7 +144,6 @@ class Attempt(Generic[M]):
 
         The host's list is not read again: it is another one by now.
         """
-        self._cooldown = self._conversation.cooldown  # a failure counts, unlike that of a preview
         answers, snapshot, running = self.answers, self._snapshot, draft.running
         plan_told: CompactionPlan | None = yield Work(partial(self.make_plan, start))
         if plan_told is None or "summarize" not in plan_told.steps:
@@ -160,14 +159,15 @@ class Attempt(Generic[M]):
         strategy = next(each for each in self._strategies_to_try() if isinstance(each, SummaryStrategy))
         goal = self._goal_at(start)
         plan: SummaryPlan | None = yield Work(partial(strategy.propose, snapshot, goal))
-        if plan is None or not plan.needs_model:
+        draft.is_asked = plan is not None and plan.needs_model
+        if plan is None or not plan.needs_model or self._refuses_native:
             return None
-        draft.is_asked = True
         answer = yield from self._ask_summary(plan, start)
         if not isinstance(answer, Summarized):
             return None
         made: Candidate[M] = yield Work(partial(strategy.from_summary, snapshot, goal, plan, answer))
         candidate = self._without_large_items(made)
+        draft.fallback_reason = self._fallback_reason
         return candidate.record if candidate is not None else None
 
     def make_plan(self, start: Instant) -> CompactionPlan | None:
@@ -197,10 +197,25 @@ class Attempt(Generic[M]):
         candidate: Candidate[M] = Candidate(
             snapshot=self._snapshot, record=replace(record, seen_runs=history.run_count)
         )
-        if not self._choice.evaluate(candidate):
+        is_draft = not self._is_manual
+        # In a large window more may be left; then the call asks for a summary of all that came since.
+        if (is_draft and candidate.tokens > self._budget.trigger) or not self._choice.evaluate(candidate):
             return None
         self._spent = record.usage
+        if is_draft:
+            self._fallback_reason = self._conversation.background.fallback_reason
         return candidate
+
+    @property
+    def adopts(self) -> bool:
+        """Whether the record that the order brings may become active."""
+        return self._order.previewed is not None and self._adopt(self._order.previewed) is not None
+
+    @property
+    def _refuses_native(self) -> bool:
+        """Whether the provider refuses the summaries that it makes itself."""
+        refusals = self._conversation.sizes.counts_of(self._snapshot.model).native_refusals
+        return refusals >= MOST_REFUSALS and self._snapshot.reading.issuer is not None
 
     @property
     def _budget(self) -> Budget:
@@ -249,8 +264,7 @@ class Attempt(Generic[M]):
             self.is_outdated = True  # the earlier summary is no longer true: do not pay for its update
             return (yield from self._skip_outdated(start))
 
-        refusals = self._conversation.sizes.counts_of(self._snapshot.model).native_refusals
-        if refusals >= MOST_REFUSALS and self._snapshot.reading.issuer is not None:
+        if self._refuses_native:
             self._fallback_reason = "the provider refuses its own summaries"
             plan = replace(plan, needs_model=False)
 

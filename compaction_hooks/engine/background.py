@@ -42,13 +42,16 @@ class Draft:
     Attributes:
         running: Ends when it is ready, has failed or was stopped; calls above the threshold wait for that.
         under: The text in place of the covered messages then, and the runs that it covers.
+        pins: The digests of the messages that the host had pinned then.
         is_asked: Whether a summarizer was asked.
         record: The record, when it is ready.
+        fallback_reason: Why a part of it, or all of it, was made by rule; "" if it was not.
     """
 
-    def __init__(self, session_id: str, under: tuple[str, int]) -> None:
+    def __init__(self, session_id: str, under: tuple[str, int], pins: frozenset[str]) -> None:
         self.running = RunningCompaction(session_id)
-        self.under = under
+        self.under, self.pins = under, pins
+        self.fallback_reason = ""
         self.is_asked = False
         self.record: CompactionRecord | None = None
 
@@ -58,10 +61,12 @@ class Background:
 
     Attributes:
         is_on: Whether the host asked for them.
+        fallback_reason: That of the draft last taken.
     """
 
     def __init__(self, *, is_on: bool = False) -> None:
         self.is_on = is_on
+        self.fallback_reason = ""
         self._draft: Draft | None = None
         self._begun_under: tuple[str, int] | None = None
         self._seconds = FIRST_SECONDS
@@ -76,8 +81,9 @@ class Background:
         self._last = under, snapshot.tokens
 
     def may_begin(self, snapshot: Snapshot[Any]) -> bool:
-        """Whether one may be begun: the host wants it, and none was under this summary."""
-        return self.is_on and bool(self._calls) and self._begun_under != _summary_of(snapshot)
+        """Whether one may be begun: the host wants it, none was under this summary, and none is under way."""
+        is_first = self._begun_under != _summary_of(snapshot) and self.running is None
+        return self.is_on and bool(self._calls) and is_first
 
     def look_ahead(self, snapshot: Snapshot[Any]) -> Snapshot[Any]:
         """Return a snapshot of the size that the view may have when a summary begun now is ready: conversations grow in leaps."""
@@ -91,7 +97,7 @@ class Background:
     def begin(self, session_id: str, snapshot: Snapshot[Any]) -> Draft:
         """Return a new draft under the summary of this view."""
         self._begun_under = _summary_of(snapshot)
-        self._draft = Draft(session_id, self._begun_under)
+        self._draft = Draft(session_id, self._begun_under, frozenset(snapshot.user_pins))
         return self._draft
 
     def write(self, draft: Draft, ask: Callable[[Draft, Instant], Flow[CompactionRecord | None]]) -> Flow[None]:
@@ -106,9 +112,13 @@ class Background:
 
     @property
     def running(self) -> RunningCompaction | None:
-        """What a call above the threshold waits for, or None."""
+        """What is under way, or None."""
         running = self._draft.running if self._draft is not None else None
         return running if running is not None and not running.done.done() else None
+
+    def running_under(self, snapshot: Snapshot[Any]) -> RunningCompaction | None:
+        """Return what a call above the threshold waits for: not what its view has overtaken."""
+        return self.running if self._draft is not None and self._draft.under == _summary_of(snapshot) else None
 
     def find(self, snapshot: Snapshot[Any]) -> CompactionRecord | None:
         """Return the record of a draft that is ready, as it follows the active one (rule 3), or None; it is no draft any more."""
@@ -117,8 +127,8 @@ class Background:
         if draft is None or record is None:
             return None
 
-        self._draft = None
-        if draft.under != _summary_of(snapshot) or not is_true(history, record) or _is_pinned_since(snapshot, record):
+        self._draft, self.fallback_reason = None, draft.fallback_reason
+        if draft.under != _summary_of(snapshot) or not is_true(history, record) or _is_pinned_since(snapshot, draft):
             return None
         followed = replace(
             record,
@@ -135,12 +145,15 @@ class Background:
         self._draft = None
 
 
-def _is_pinned_since(snapshot: Snapshot[Any], record: CompactionRecord) -> bool:
-    """Whether the host has pinned a message that the record covers and does not keep."""
-    history, kept = snapshot.history, {pin.digest for pin in record.pins}
-    covered = history.run_start(record.covered_runs)
-    pinned = (index for index in snapshot.user_pinned_pieces() if index < covered)
-    return any(message_digest(history.piece(index).message) not in kept for index in pinned)
+def _is_pinned_since(snapshot: Snapshot[Any], draft: Draft) -> bool:
+    """Whether the host has since pinned a message that the draft's record covers, or may show smaller."""
+    history, record = snapshot.history, draft.record
+    assert record is not None
+    start = history.run_start(record.covered_runs)
+    new = snapshot.user_pins.keys() - draft.pins
+    pinned = [index for index in snapshot.user_pinned_pieces() if message_digest(history.piece(index).message) in new]
+    smaller = {item.run for item in record.reductions}
+    return any(index < start or history.run_of(index) in smaller for index in pinned)
 
 
 def _summary_of(snapshot: Snapshot[Any]) -> tuple[str, int]:

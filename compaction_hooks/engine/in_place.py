@@ -45,8 +45,17 @@ _QUOTED_CHARS: Final = 80
 _SCHEMAS: Final = (
     *("response_format", "text_format", "output_format", "output_schema", "output_type"),
     *("response_schema", "response_json_schema", "response_mime_type"),
+    *("guided_json", "guided_regex", "guided_grammar", "guided_choice", "grammar", "json_schema"),
 )
-"""Options that give the answer a form: of OpenAI, Anthropic, the frameworks and Google."""
+"""Options that give the answer a form: of OpenAI, Anthropic, the frameworks, Google, and of vLLM and llama.cpp."""
+_STOPS: Final = ("stop", "stop_sequences", "stopSequences", "stop_words")
+"""Options that end the answer at a text, which a summary may have in its middle."""
+_CHOICES: Final = ("tool_choice", "toolChoice", "function_call")
+_NESTED: Final = NESTED | {
+    *("config", "generation_config", "generationConfig", "inferenceConfig", "inference_config"),
+    *("toolConfig", "tool_config"),
+}
+"""Options that hold further ones, of Google and Bedrock too."""
 
 
 class LastCall(NamedTuple):
@@ -109,7 +118,7 @@ def find_in_place(
     tokens = snapshot.most_tokens + snapshot.calibration.predict_growth(snapshot.text_tokens(text))
     if not can_follow(snapshot, instruction, joins_results=True):
         why = "no message of the user may follow the list"
-    elif tokens + int(plan.allowance * max(snapshot.ratio, 1.0)) + ANSWER_TOKENS > budget.window:
+    elif tokens + int(plan.allowance * max(snapshot.ratio, 1.0)) + _reasoning_room(last) > budget.window:
         why = "the window has no room for the instruction and the answer"
     elif _price(snapshot, tokens) >= size_transcript() * snapshot.ratio:
         why = "a transcript is cheaper"
@@ -127,6 +136,12 @@ def find_in_place(
         request=frame.request,
     )
     return InPlace(live, text, tokens)
+
+
+def _reasoning_room(last: LastCall) -> int:
+    """Return the room for reasoning: that of our summarizers, or the budget that the call names for it."""
+    budget = _mapping((last.frame.request or {}).get("thinking")).get("budget_tokens")
+    return max(ANSWER_TOKENS, budget if isinstance(budget, int) else 0)
 
 
 def _find_obstacle(snapshot: Snapshot[Any], last: LastCall) -> str:
@@ -152,14 +167,14 @@ def _find_binding(options: Mapping[str, object]) -> str | None:
     (None, 'tool_choice')
     """
     for name, value in options.items():
-        if name in _SCHEMAS and value and not _is_plain_text(value):
+        if (name in _SCHEMAS and value and not _is_plain_text(value)) or (name in _STOPS and value):
             return name
         if name in ("text", "output_config") and not _is_plain_text(_mapping(value).get("format")):
             return name
-        choice = _mapping(_mapping(value).get("function_calling_config")).get("mode") if name == "tool_config" else None
-        if _forces(choice or (value if name in ("tool_choice", "toolChoice", "function_call") else None)):
+        is_choice = name in _CHOICES or name in ("function_calling_config", "functionCallingConfig")
+        if is_choice and _forces(_mapping(value).get("mode") or value):
             return name
-        inner = _find_binding(_mapping(value)) if name in NESTED else None
+        inner = _find_binding(_mapping(value)) if name in _NESTED else None
         if inner is not None:
             return inner
     return find_server_compaction(options)

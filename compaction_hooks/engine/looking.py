@@ -128,8 +128,13 @@ def look(conversation: Conversation[M], call: Call[M], reading: Reading[M]) -> S
         ),
         joins_rows=call.settings.merge_user_messages or (reading.is_changed and needs_merging(conversation.format)),
         may_be_shortened=call.may_be_shortened,
-        call_frame=CallFrame(call.system, call.tools, call.request),
+        call_frame=CallFrame(call.system, _copied(call.tools), _copied(call.request)),
     )
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a plain list or dict, which its host may change before the next call."""
+    return copy(value) if type(value) in (list, dict) else value
 
 
 def _dress_new(

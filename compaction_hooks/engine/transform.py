@@ -81,7 +81,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             may_wait = running.done.done()
             continue
 
-        running = conversation.background.running
+        running = conversation.background.running_under(snapshot)
         if reason is CompactionReason.THRESHOLD and running is not None and may_wait_for_draft:
             end = yield Wait(running)
             if end == "asking":
@@ -126,7 +126,7 @@ def _write_ahead(conversation: Conversation[M], call: Call[M], snapshot: Snapsho
     protected = max(0, budget.protect_results - later)
     now = replace(budget.with_target(budget.target - later), protect_results=protected)
     snapshot = snapshot._replace(reading=snapshot.reading._replace(budget=now)).freeze(call.messages)
-    order = order._replace(is_preview=True, keep=keep - later, due=None)
+    order = order._replace(keep=keep - later, due=None)
     attempt = new_attempt(conversation, call, snapshot, order)
     draft = background.begin(conversation.id, snapshot)
     is_begun: bool = yield Begin(background.write(draft, attempt.write_draft), draft.running)
@@ -143,14 +143,17 @@ def _write_ahead(conversation: Conversation[M], call: Call[M], snapshot: Snapsho
 def settle(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
     """Wait for the summary under way in the background, and make it active and store it if the conversation has a store."""
     background = conversation.background
-    if conversation.queue.has_store:
-        if (running := background.running) is not None:
-            yield Wait(running)
-        record = background.find(learn_and_look(conversation, call))
-        if record is not None:
-            order = Order(CompactionReason.THRESHOLD, needs_summary=True, may_ask=False, previewed=record)
+    if not conversation.queue.has_store:
+        background.discard()
+        return
+    if (running := background.running) is not None:
+        yield Wait(running)
+    if background.running is None:
+        snapshot, sent = learn_and_look(conversation, call).freeze(call.messages), conversation.newest_view
+        order = Order(CompactionReason.THRESHOLD, previewed=background.find(snapshot))
+        if new_attempt(conversation, call, snapshot, order).adopts:
             yield from run_compaction(conversation, call, order)
-    background.discard()
+            conversation.newest_view = sent  # none was sent
     yield from flush(conversation)
 
 

@@ -235,12 +235,16 @@ class Driver:
             finally:
                 end()
 
-        if is_sync:
-            threading.Thread(target=Context().run, args=(run,), name="compaction-background", daemon=True).start()
-        else:
-            task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
-            self._tasks[running] = task  # a loop holds its tasks weakly
-            task.add_done_callback(end)  # also of one that was cancelled before its first step
+        running.is_in_thread = is_sync
+        try:
+            if is_sync:
+                threading.Thread(target=Context().run, args=(run,), name="compaction-background", daemon=True).start()
+            else:
+                task = asyncio.get_running_loop().create_task(self.run(flow), context=Context())
+                self._tasks[running] = task  # a loop holds its tasks weakly
+                task.add_done_callback(end)  # also of one that was cancelled before its first step
+        except RuntimeError:  # the system has no thread left, or the interpreter ends
+            end()
         return True
 
     def _work_alone(self, function: Callable[[], object]) -> object:
@@ -252,8 +256,10 @@ class Driver:
         most_seconds = WAIT_SUMMARIES * self._services.summary_timeout_seconds + STORE_TIMEOUT_SECONDS
         if running in _ASKING.get():
             return "asking"
-        never_ends = not running.done.done() and running.pid != os.getpid()
-        if never_ends or (is_sync and _loop_is_running_here()):
+        task = self._tasks.get(running)
+        is_stopped = task is not None and not task.get_loop().is_running()
+        never_ends = not running.done.done() and (running.pid != os.getpid() or is_stopped)
+        if never_ends or (is_sync and _loop_is_running_here() and not running.is_in_thread):
             return "failed"
         done = running.done if is_sync else _in_loop(running.done)
         try:

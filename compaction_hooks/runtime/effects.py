@@ -53,6 +53,7 @@ class RunningCompaction:
     Attributes:
         session_id: The conversation, for the log.
         pid: The process in which it runs: not the child of a later fork. None after a wait for it timed out.
+        is_in_thread: Whether it runs in a thread of its own, so that a loop may wait for it.
     """
 
     def __init__(self, session_id: str) -> None:
@@ -60,6 +61,7 @@ class RunningCompaction:
         self.done: Future[Outcome] = Future()
         self.done.set_running_or_notify_cancel()  # no waiter can cancel it for the others
         self.pid: int | None = os.getpid()
+        self.is_in_thread = False
 
 
 Outcome: TypeAlias = Literal["settled", "failed", "aborted", "asking"]

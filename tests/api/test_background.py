@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import threading
+import time
 import warnings
 from contextvars import ContextVar
 from dataclasses import replace
@@ -194,6 +195,41 @@ async def test_reductions_and_pins_of_later_messages_stay(run: Run) -> None:
     assert len(run.summarizer.requests) == 1
 
 
+async def test_a_pin_of_a_result_that_it_shows_smaller_keeps_that_whole() -> None:
+    """The draft was written before the pin: it is asked for anew."""
+    run = Run(tokens=900, settings=CompactionSettings(trigger_tokens=20_000))
+    run.summarizer.release.set()
+    while not run.session.engine.conversation.background.running:
+        await run.call()
+    await run.finish()
+    pinned = run.messages[-3]
+    run.session.pin(pinned)
+    await run.until_compacted()
+    assert any(message == pinned for message in run.view)
+
+
+async def test_a_view_that_is_still_above_the_threshold_is_summarized_anew() -> None:
+    """In a large window the limit is far above it."""
+    run = Run(context_window=1_000_000, settings=CompactionSettings(trigger_cap_tokens=40_000), tokens=900)
+    run.summarizer.release.set()
+    while not run.session.engine.conversation.background.running:
+        await run.call()
+        if len(run.messages) % 8 == 1:
+            run.messages.append(user("Go on."))
+    await run.finish()
+    run.messages += steps(40, 900, first=500)
+    await run.call()
+    assert run.finished[-1].tokens_after <= 40_000
+
+
+async def test_an_event_tells_why_it_was_made_by_rule() -> None:
+    run = Run(Summary(text="", fallback_reason="budget used up"))
+    await run.until_asked()
+    await run.finish()
+    await run.until_compacted()
+    assert run.finished[0].fallback_reason == "budget used up"
+
+
 async def test_the_host_may_change_its_list_while_the_summary_is_written(run: Run) -> None:
     await run.until_asked()
     run.messages = [*run.messages]
@@ -368,6 +404,52 @@ def test_a_sync_caller_does_not_wait_either_and_close_sync_stores() -> None:
     assert len(run.finished) == 1
     run.call_now()
     assert TEXT in run.view[0]["content"]
+
+
+def test_a_loop_that_stands_still_is_not_waited_for() -> None:
+    run = Run(store=MemoryStore(), settings=replace(SETTINGS, summary_timeout_seconds=20.0))
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(run.until_asked())
+        began = time.monotonic()
+        run.controller.close_sync()
+        assert time.monotonic() - began < 10
+        assert not run.finished
+        run.summarizer.release.set()
+        loop.run_until_complete(run.finish())
+        loop.run_until_complete(run.controller.aclose())
+        assert run.finished
+    finally:
+        loop.close()
+
+
+def test_a_system_without_threads_fails_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "compaction-background":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    run = SyncRun(summarizer=lambda _: TEXT)
+    while not run.finished:
+        run.call_now()
+
+
+async def test_a_sync_call_in_a_running_loop_waits_for_a_thread_too() -> None:
+    asked: list[SummaryRequest] = []
+    release = threading.Event()
+
+    def summarize(request: SummaryRequest) -> str:
+        asked.append(request)
+        threading.Timer(0.1, release.set).start()
+        assert release.wait(20)
+        return TEXT
+
+    run = SyncRun(summarizer=summarize)
+    while not run.finished:
+        run.call_now()
+    assert len(asked) == 1
 
 
 def test_the_end_of_the_event_loop_ends_it_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:

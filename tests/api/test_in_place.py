@@ -118,8 +118,15 @@ async def test_an_update_names_the_earlier_summary() -> None:
         pytest.param({"request": {"tool_choice": {"type": "any"}}}, {}, "tool_choice", id="forced tool, Anthropic"),
         pytest.param({"request": {"tool_choice": {"any": {}}}}, {}, "tool_choice", id="forced tool, Bedrock"),
         pytest.param(
-            {"request": {"tool_config": {"function_calling_config": {"mode": "ANY"}}}}, {}, "tool_config", id="Gemini"
+            {"request": {"tool_config": {"function_calling_config": {"mode": "ANY"}}}},
+            {},
+            "function_calling_config",
+            id="Gemini",
         ),
+        pytest.param({"request": {"stop": ["\n\n"]}}, {}, "option stop ", id="stop"),
+        pytest.param({"request": {"extra_body": {"guided_json": {"type": "object"}}}}, {}, "guided_json", id="vLLM"),
+        pytest.param({"request": {"toolConfig": {"toolChoice": {"any": {}}}}}, {}, "toolChoice", id="Converse"),
+        pytest.param({"request": {"thinking": {"budget_tokens": 40_000}}}, {}, "no room", id="a budget for thinking"),
         pytest.param({"request": {"previous_response_id": "r"}}, {}, "previous_response_id", id="kept by the server"),
         pytest.param({}, {"context_window": 30_000}, "no room", id="no room in the window"),
     ],

@@ -15,7 +15,8 @@
     asker, summary_of       ask a model for a summary, sync or async as the caller is, and read the answer
     with_reasoning_room     ask an async model for a summary, with room for its reasoning
     ask_client              the same by a provider's client, sync or async as the client is; `REASONING_TOKENS` of its answer
-    ask_in_place            ask the conversation's own model by the list of the call, which it has in its cache
+    ask_in_place            ask the conversation's own model by the list of the call, which it has in its cache;
+                            `repeat_options` of the call
     NativeSummaries         a summarizer by a provider's own compaction; `address_of` a client; for Anthropic the models, the
                             header (`ANTHROPIC_BETA`), the limit (`NATIVE_TOKENS`), the option, and the reading of its answer;
                             for OpenAI the arguments and the reading
@@ -63,6 +64,7 @@ from compaction_adapters.kit.summaries import (
     ask_client,
     ask_in_place,
     asker,
+    repeat_options,
     summary_of,
     with_reasoning_room,
 )
@@ -110,6 +112,7 @@ __all__ = [
     "positive",
     "read_block",
     "read_items",
+    "repeat_options",
     "require",
     "run",
     "run_async",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from compaction_hooks import LiveCall, Message, Summarizer, Summary, SummaryRequest, parse_overflow
@@ -69,6 +69,26 @@ def ask_client(
         return finish(answer) if inspect.isawaitable(answer) else read(answer)
 
     return summarize
+
+
+def repeat_options(live: LiveCall, left_out: Collection[str]) -> dict[str, Any]:
+    """Return the options of a call for one that is made again, without some of them, also in its `extra_body`.
+
+    Raises:
+        SummaryRefusedError: the model is unknown.
+    """
+    request = live.request or {}
+    model = live.model or request.get("model")
+    if model is None:
+        raise SummaryRefusedError("the model is unknown: give model= to the controller or the call")
+    kept = _without(request, left_out)
+    if isinstance(body := kept.get("extra_body"), Mapping):
+        kept["extra_body"] = _without(cast("Mapping[str, Any]", body), left_out)
+    return {**kept, "model": model}
+
+
+def _without(options: Mapping[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in left_out}
 
 
 def ask_in_place(
