@@ -9,14 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.adapters.migrations import BEFORE
 from tests.provider import Answer, LoopbackProvider
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples"
 
 PAGES = {
-    "langgraph": (("langgraph", "langchain_openai"), 3),
-    "langchain": (("langchain", "langchain_openai"), 2),
+    "langgraph": (("langgraph", "langchain_openai"), 2),
+    "langchain": (("langchain", "langchain_openai"), 1),
     "pydantic-ai": (("pydantic_ai", "pydantic_ai.models.openai"), 2),
     "litellm": (("litellm",), 1),
     "tinyagent": (("tinyagent", "tinyagent._alchemy"), 1),  # older wheels have no client of their own
@@ -25,7 +26,7 @@ PAGES = {
     "google-adk": (("google.adk", "anthropic"), 1),
     "strands": (("strands", "openai"), 1),
     "agent-framework": (("agent_framework_openai",), 1),
-    "native": (("anthropic", "openai"), 2),
+    "native": (("anthropic",), 1),
     "model-summaries": (("anthropic",), 1),
     "tracing": (("opentelemetry.trace",), 0),
     "migration#langchain": (("langchain", "langchain_openai"), 2),
@@ -67,10 +68,11 @@ for example, file in told["examples"].items():
 
 
 def programs(place: str) -> list[str]:
-    """Return the programs of a page, or of one of its sections."""
+    """Return the programs of a page, or of one of its sections, behind the one with another library that it follows."""
     page, _, anchor = place.partition("#")
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", sections(text)[anchor] if anchor else text, re.DOTALL | re.MULTILINE)
+    shown = re.findall(r"^```python\n(.*?)^```$", sections(text)[anchor] if anchor else text, re.DOTALL | re.MULTILINE)
+    return [BEFORE[anchor], *shown] if shown and anchor else shown
 
 
 def sections(text: str) -> dict[str, str]:

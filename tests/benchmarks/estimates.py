@@ -1,4 +1,4 @@
-"""Accuracy and speed of the estimate by characters: the tables of docs/tokens.md.
+"""Accuracy and speed of the estimate by characters: the tables of docs/figures/tokens.md.
 
     python -m tests.benchmarks.estimates [--rounds 15] [--data FOLDER | --public]
 

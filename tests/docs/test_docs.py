@@ -26,9 +26,11 @@ ON_GITHUB = re.compile(rf"{re.escape(PROJECT['urls']['Homepage'])}/blob/main/([^
 """A file's full address: a package page and the site show pages from where a relative link to it leads nowhere."""
 
 RUN_BY = {
+    "docs/README.md": "docs/test_readme.py",
     "docs/before-compact.md": "api/test_before_compact.py",
     "docs/check.md": "testing/test_plugin.py",
     "docs/choosing-settings.md": "docs/test_docs_settings.py",
+    "docs/figures/choosing-settings.md": "docs/test_docs_settings.py",
     "docs/notice.md": "docs/test_docs.py",
     "docs/overflow.md": "docs/test_docs.py",
     "docs/compact-tool.md": "docs/test_docs.py",
@@ -125,7 +127,9 @@ def test_the_package_page_leads_to_pages_that_are_there() -> None:
 def test_the_readme_and_the_list_of_pages_lead_to_every_page() -> None:
     lists = ("README.md", "docs/README.md", "docs/api/README.md", "docs/security.md")
     listed = {target for page in lists for target, _ in links(page)}
-    assert listed >= set(PAGES) - {"README.md"}
+    figures = {page for page in PAGES if page.startswith("docs/figures/")}
+    assert listed >= set(PAGES) - {"README.md"} - figures
+    assert not [page for page in figures if page not in {target for target, _ in links(page.replace("/figures/", "/"))}]
 
 
 def test_the_list_of_pages_has_four_kinds() -> None:
@@ -156,7 +160,7 @@ def test_every_page_that_shows_an_adapter_and_every_example_of_one_is_run() -> N
         place for place in adapters.PAGES if place.startswith("migration#")
     }
     found = {path.stem for path in adapters.FOLDER.glob("*.py") if "compaction_adapters" in path.read_text("utf-8")}
-    assert found - {"record_session"} == set(adapters.EXAMPLES)
+    assert found - {"local_model", "record_session"} == set(adapters.EXAMPLES)
 
 
 def test_the_page_of_overflow_errors_shows_the_output_of_its_program(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,10 +196,10 @@ def test_only_the_package_has_its_version() -> None:
 @pytest.mark.parametrize(
     ("page", "arguments"),
     [
-        ("docs/replay.md", "examples/session.jsonl --window 16k"),
-        ("docs/replay.md", "examples/session.jsonl --window 16k,32k,64k"),
+        ("docs/figures/replay.md", "examples/session.jsonl --window 16k"),
+        ("docs/figures/replay.md", "examples/session.jsonl --window 16k,32k,64k"),
         pytest.param(
-            "docs/choosing-settings.md",
+            "docs/figures/choosing-settings.md",
             "tests/benchmarks/sessions --window 200k --trigger 80k,120k,100% --keep 6k,20k",
             marks=pytest.mark.full,
         ),
@@ -211,3 +215,8 @@ def test_a_page_shows_the_output_of_its_replay(
     assert app.run(["replay", *arguments.split()]) == 0
     shown = text(page).partition(f"compaction-hooks replay {arguments}\n```\n")[2].split("```\n")[1]
     assert [line.rstrip() for line in capsys.readouterr().out.rstrip().splitlines()] == shown.rstrip().splitlines()
+
+
+def test_the_page_of_replay_shows_the_beginning_of_that_output() -> None:
+    (shown,) = re.findall(r"^```\n(Compaction makes .*?)^```$", text("docs/replay.md"), re.DOTALL | re.MULTILINE)
+    assert shown in text("docs/figures/replay.md")

@@ -130,10 +130,10 @@ TEXT = (ROOT / "docs" / "outcomes.md").read_text(encoding="utf-8")
 ENGINE = ROOT / "compaction_hooks" / "engine"
 
 
-def names(header: str) -> list[str]:
-    """Return the words in backticks that begin the rows of the table with this first header."""
-    table = TEXT.split(f"| {header} |", 1)[1].split("\n\n", 1)[0]
-    return re.findall(r"^\| `(.*?)`", table, re.MULTILINE)
+def names(place: str, indent: str = "") -> list[str]:
+    """Return the words in backticks that begin the items of the first list behind these words of the page."""
+    items = TEXT.split(place, 1)[1].split("\n\n", 2)[1]
+    return re.findall(rf"^{indent}- `(.*?)`", items, re.MULTILINE)
 
 
 def texts(path: Path) -> set[str]:
@@ -150,12 +150,12 @@ def skip_calls(path: Path) -> set[str]:
 
 
 def test_every_reason_and_outcome_is_listed() -> None:
-    assert names("`CompactionReason`") == [*CompactionReason]
-    assert names("`CompactionOutcome`") == [*CompactionOutcome]
+    assert names("its `CompactionReason`:") == [*CompactionReason]
+    assert names("Its `CompactionOutcome`") == [*CompactionOutcome]
 
 
 def test_every_skip_reason_is_listed_and_no_other() -> None:
-    listed = set(names("`why`"))
+    listed = set(names("`CompactionSkipped.why` is one of these texts."))
     check = texts(ROOT / "compaction_hooks" / "strategies" / "candidate.py")
     modules = [*ENGINE.glob("*.py")]
     assert listed <= check | {text for module in modules for text in texts(module)}
@@ -167,22 +167,22 @@ def test_every_skip_reason_is_listed_and_no_other() -> None:
 
 
 def test_every_event_is_listed() -> None:
-    assert names("event") == [event.__name__ for event in get_args(events.CompactionEvent)]
+    assert names("`on_event=`") == [event.__name__ for event in get_args(events.CompactionEvent)]
 
 
 def test_every_attribute_of_the_state_is_listed() -> None:
-    assert names("attribute") == [field.name for field in fields(SessionState)]
+    assert names("returns a `SessionState`:") == [field.name for field in fields(SessionState)]
 
 
 def test_every_error_is_listed() -> None:
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     raised = {each.__name__ for each in classes if issubclass(each, errors.CompactionError)}
-    assert {*names("error")} == raised - {"CompactionError"}
+    assert {*names("The errors are in")} == raised - {"CompactionError"}
 
 
 def test_every_part_that_cannot_shrink_is_listed() -> None:
     documented = (errors.ContextOverflowError.__doc__ or "").split("part:", 1)[1]
-    assert set(names("`part`")) == set(re.findall(r'"([a-z ]+)"', documented))
+    assert set(names("The errors are in", "  ")) == set(re.findall(r'"([a-z ]+)"', documented))
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reasoning.md").read_text(encoding="utf-8")

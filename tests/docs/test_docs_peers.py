@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "figures").glob("*.md"))]
 TABLE = ROOT / "docs" / "benchmarks.md"
 ROW = re.compile(r"^\| (?P<peer>[\w-]+) \| (?P<version>\d+\.\d+\.\d+)\b", re.MULTILINE)
 """A row of the table: the peer and its version."""

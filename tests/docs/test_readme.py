@@ -33,32 +33,62 @@ def test_the_program_asks_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(model.requests) == 1
 
 
-def test_the_sentence_of_value_has_the_figures_of_the_replay_page() -> None:
+def row(begins: str) -> list[str]:
+    """Return the cells behind the first of the row of the first table that begins so."""
+    (line,) = re.findall(rf"^\| {begins}.*? \| (.*) \|$", README, re.MULTILINE)
+    return [cell.strip() for cell in line.split("|")]
+
+
+def test_the_table_of_value_has_the_figures_of_the_replay_page() -> None:
     """They are what the command prints: a test compares that page with it."""
-    printed = " ".join((ROOT / "docs" / "replay.md").read_text(encoding="utf-8").split())
-    told = " ".join(README.partition("In this recorded session")[2].partition("\n\n")[0].split())
-    calls, unfit, fewer = (re.findall(rf"(\d+) {words}", told)[0] for words in ("calls", "would have been", "% fewer"))
+    printed = " ".join((ROOT / "docs" / "figures" / "replay.md").read_text(encoding="utf-8").split())
+    (calls,) = re.findall(r"A recorded session of (\d+) calls in a window of 16k, with 6 compactions", README)
+    unfit, fit = row("calls that are too long")
+    without, ours = row("tokens sent")
+    ((tokens, fewer),) = re.findall(r"^(\S+), (\d+) % fewer$", ours)
     assert (
         f"{calls} calls in a window of 16k, 6 compactions. Without them {unfit} calls would not have fitted. {fewer} %"
         in printed
     )
+    assert fit == "0"
+    assert f"{tokens} in all calls, {without} without compaction" in printed
+
     bills = re.findall(r"\$([\d.]+) \(\$([\d.]+) without\)", printed.partition("Cost ")[2].partition("Sizes ")[0])
-    saved = sorted(round(100 * (1 - float(ours) / float(without))) for ours, without in bills)
-    assert f"falls by {saved[0]} to {saved[-1]} %" in told
+    saved = sorted(round(100 * (1 - float(with_ours) / float(list_price))) for with_ours, list_price in bills)
+    ours_of, list_of = (sorted((pair[at] for pair in bills), key=float) for at in (0, 1))
+    assert row("bill, of four models") == [
+        f"${list_of[0]} to ${list_of[-1]}",
+        f"${ours_of[0]} to ${ours_of[-1]}, {saved[0]} to {saved[-1]} % lower",
+    ]
+
+    names, kept = row("names still in the view")
+    assert f"of {names} names" in printed
+    assert f"had, {kept.split()[0]} stayed in the summary" in printed
 
 
-def test_the_sentence_of_value_has_the_bill_with_summaries_by_the_model() -> None:
+def test_the_table_of_value_has_the_bill_with_summaries_by_the_model() -> None:
     (session,) = read_sessions(ROOT / "examples" / "session.jsonl")
     costs = replay(session, window=16_000).costs
     growth = [round(100 * ((cost.with_compaction + cost.summaries) / cost.without_compaction - 1)) for cost in costs]
-    assert f"between {max(growth)} % higher and {-min(growth)} % lower" in " ".join(README.split())
+    assert row("the same, if the model") == ["", f"{max(growth)} % higher to {-min(growth)} % lower"]
 
 
-def test_the_program_that_recalls_runs() -> None:
-    made: dict[str, Any] = {}
-    exec(compile(blocks("Nothing is out of reach", "python")[0], "README.md", "exec"), made)
-    assert made["tool"](query="tables of the parser").startswith("Nothing is left out")
-    assert made["passages"] == []
+def test_the_table_of_value_has_the_shares_of_json_dumps() -> None:
+    page = (ROOT / "docs" / "figures" / "benchmarks.md").read_text(encoding="utf-8")
+    shares = re.findall(r"^\| \d of [\d,]+ messages \| [\d,]+ \| \d+ \| ([\d.]+) \|", page, re.MULTILINE)
+    (halved,) = re.findall(r"([\d.]+ and [\d.]+) of `json\.dumps`", page)
+    at_default = halved.replace("and", "to")
+    assert row(r"\[own time\]") == ["", f"{shares[0]} to {shares[-1]}; {at_default} with the default threshold"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
+def test_the_first_program_gives_the_list_to_send(page: str) -> None:
+    program = re.findall(
+        r"^```python\n(.*?)^```$", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )[0]
+    made: dict[str, Any] = {"messages": [{"role": "user", "content": "Port the parser."}]}
+    exec(compile(program, page, "exec"), made)
+    assert made["view"] is made["messages"]
 
 
 @pytest.mark.parametrize("heading", ["Try it", "Test it"])

@@ -10,12 +10,10 @@ SETTINGS = (ROOT / ".mkdocs.yml").read_text(encoding="utf-8")
 NAVIGATION, PLUGINS = SETTINGS.split("\nnav:\n")[1].split("\ntheme:\n")[0], SETTINGS.split("\nplugins:\n")[1]
 
 
-def described(page: str, folder: str = "") -> list[tuple[str, str]]:
-    """Return the pages that the tables of a page list, each with its description."""
-    rows = re.findall(
-        r"^\| \[.+?\]\((\S+\.md)\) \| ([^|]+) \|", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return [(folder + path, description) for path, description in rows]
+def listed(page: str, folder: str = "") -> list[str]:
+    """Return the pages that the lists and tables of a page name, in their order."""
+    text = (DOCS / page).read_text(encoding="utf-8").partition("\n## ")[2]
+    return [folder + path for path in re.findall(r"\]\(([\w/-][\w./-]*\.md)\)", text)]
 
 
 def test_the_navigation_has_every_page_once() -> None:
@@ -28,9 +26,11 @@ def test_the_navigation_has_the_kinds_of_the_list_of_pages() -> None:
     assert re.findall(r"^  - (.+):", NAVIGATION, re.MULTILINE) == ["Home", *kinds]
 
 
-def test_the_list_for_agents_says_of_each_page_what_the_tables_say() -> None:
-    listed = re.findall(r'^ +- (\S+\.md): "?(.+?)"?$', PLUGINS, re.MULTILINE)
-    assert listed == described("README.md") + described("api/README.md", "api/")
+def test_the_list_for_agents_describes_each_page_of_the_lists_in_their_order() -> None:
+    told = re.findall(r'^ +- (\S+\.md): "?.+?"?$', PLUGINS, re.MULTILINE)
+    pages = [page for page in told if not page.startswith("figures/")]
+    assert pages == listed("README.md") + listed("api/README.md", "api/")
+    assert sorted({*told} - {*pages}) == sorted(f"figures/{page.name}" for page in (DOCS / "figures").glob("*.md"))
 
 
 def test_every_public_module_has_a_page_of_the_reference() -> None:

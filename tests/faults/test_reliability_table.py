@@ -1,4 +1,4 @@
-"""docs/reliability.md names a test for every fault, and every test of a fault."""
+"""docs/figures/reliability.md names a test for every fault, and every test of a fault."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.cases import folded
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "figures" / "reliability.md").read_text(encoding="utf-8")
 HEADER = "| fault | you see | tests |"
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py::test_[^`]+)`")
 

@@ -172,7 +172,7 @@ def test_anthropic_counts_the_cached_part_apart_from_the_input(
     assert usage_from_anthropic(fields) == expected
 
 
-# -- on recorded conversations; tests/benchmarks/estimates.py measures all of them and prints the tables of docs/tokens.md
+# -- on recorded conversations; tests/benchmarks/estimates.py measures all of them and prints those of docs/figures/tokens.md
 
 
 @needs_data
