@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from tests.adapters.google_adk_stage import QUIET, Hosted, Stage, agent
 from tests.background_scene import check_background
+from tests.cases import sampled
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 from tests.provider import Answer
 
@@ -21,7 +22,7 @@ def hosted(model: Any, *tools: Any, write: Any = in_place, background: bool = Fa
     return Hosted(agent(model, tools, **options), plugin)
 
 
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("is_streamed", sampled([False, True], 1), ids=["whole", "streamed"])
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, is_streamed: bool) -> None:
     config = types.GenerateContentConfig(temperature=0.5)
     host = hosted(stage.gemini(), read_page, instruction="You read.", generate_content_config=config)

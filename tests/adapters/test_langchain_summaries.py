@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from tests.adapters.langchain_core_stage import Stage, both_ways, said, say, thread
 from tests.adapters.langgraph_stage import ModelInput, calls
 from tests.background_scene import check_background, check_end_of_loop
+from tests.cases import sampled
 from tests.in_place_scene import PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call, Received
 
@@ -55,13 +56,16 @@ def agent(
 
 @pytest.mark.parametrize(
     ("client", "how", "has_answer"),
-    [
-        ("openai", "sync", True),
-        ("openai", "async", False),
-        ("openai", "streamed", True),
-        ("anthropic", "async", True),
-        ("anthropic", "sync", False),
-    ],
+    sampled(
+        [
+            ("openai", "sync", True),
+            ("openai", "async", False),
+            ("openai", "streamed", True),
+            ("anthropic", "async", True),
+            ("anthropic", "sync", False),
+        ],
+        2,
+    ),
 )
 async def test_the_middleware_asks_by_the_list_of_the_call(
     stage: Stage, client: str, how: str, has_answer: bool
@@ -118,7 +122,9 @@ class Hurry(AgentMiddleware[Any, Any, Any]):
         return await handler(request.override(messages=[*request.messages, SystemMessage("Hurry.")]))
 
 
-@pytest.mark.parametrize("why", ["an answer's form", "another model", "changed messages", "tools of nowhere"])
+@pytest.mark.parametrize(
+    "why", sampled(["an answer's form", "another model", "changed messages", "tools of nowhere"], 1)
+)
 async def test_a_transcript_is_asked_for_where_the_call_cannot_be_repeated(stage: Stage, why: str) -> None:
     model = stage.openai(WINDOW)
     if why == "an answer's form":
@@ -174,7 +180,9 @@ async def check_detached(stage: Stage, graph: Any, how: str) -> None:
     assert watch.calls == len(side.model_requests)
 
 
-@pytest.mark.parametrize(("how", "write"), [("sync", summarizer), ("async", summarizer), ("async", in_place)])
+@pytest.mark.parametrize(
+    ("how", "write"), sampled([("sync", summarizer), ("async", in_place), ("async", summarizer)], 2)
+)
 async def test_no_call_of_an_agent_waits_for_a_summary_in_the_background(stage: Stage, how: str, write: Any) -> None:
     model = stage.openai(WINDOW)
     await check_detached(stage, agent(model, write(model), background=True), how)

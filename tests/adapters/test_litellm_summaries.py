@@ -10,6 +10,7 @@ from compaction_adapters.litellm import CompactionCallback, in_place, summarizer
 
 from tests.adapters.litellm_stage import QUIET, WITH_TOOLS, Stage, got, litellm, offered, provider
 from tests.background_scene import check_background
+from tests.cases import sampled
 from tests.in_place_scene import REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 
 __all__ = ["provider"]
@@ -33,7 +34,7 @@ async def run_loop(complete: Any, **arguments: Any) -> object:
 
 @pytest.mark.parametrize(
     ("api", "name"),
-    [("openai", "completion"), ("openai", "acompletion"), ("anthropic", "acompletion")],
+    sampled([("openai", "acompletion"), ("openai", "completion"), ("anthropic", "acompletion")], 1),
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, name: str) -> None:
     place = getattr(stage, api)()
@@ -44,6 +45,7 @@ async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str
     await check_in_place(stage.side(), lambda: run_loop(complete, **options, **place))
 
 
+@pytest.mark.full
 async def test_a_router_is_asked_in_place(stage: Stage) -> None:
     router = litellm.Router(model_list=[stage.deployment("group")])
     written = in_place(**stage.openai())
@@ -85,7 +87,7 @@ async def test_calls_of_a_callback_are_asked_in_place(stage: Stage, callbacks: l
     await check_in_place(stage.side(), lambda: run_loop(complete, temperature=0.5))
 
 
-@pytest.mark.parametrize("name", ["completion", "acompletion"])
+@pytest.mark.parametrize("name", sampled(["completion", "acompletion"], 1))
 async def test_no_call_waits_for_a_summary_in_the_background(stage: Stage, name: str) -> None:
     place = stage.openai()
     complete = with_compaction(

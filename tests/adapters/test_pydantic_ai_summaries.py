@@ -11,12 +11,15 @@ from pydantic_ai.output import NativeOutput, ToolOutput
 from compaction_hooks.errors import ConfigurationError
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.background_scene import check_background, check_end_of_loop, check_no_background
+from tests.cases import sampled
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call
 
 
-@pytest.mark.parametrize("has_answer", [True, False], ids=["summary", "tool call"])
-@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize(
+    ("api", "has_answer"),
+    sampled([(api, answers) for api in ("openai", "anthropic", "responses") for answers in (True, False)], 2),
+)
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, has_answer: bool) -> None:
     model, side = getattr(stage, api)(), stage.side()
     compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
@@ -44,7 +47,7 @@ class Report(BaseModel):
     ("output", "end"),
     [
         (ToolOutput(Report), Answer(calls=(Call("final_result", {"text": DONE}),))),
-        (NativeOutput(Report), Answer(f'{{"text": "{DONE}"}}')),
+        pytest.param(NativeOutput(Report), Answer(f'{{"text": "{DONE}"}}'), marks=pytest.mark.full),
     ],
     ids=["tool", "native"],
 )
@@ -71,7 +74,7 @@ def itself(model: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("write", [summarizer, in_place, itself])
+@pytest.mark.parametrize("write", sampled([itself, summarizer, in_place], 1))
 async def test_no_request_waits_for_a_summary_in_the_background(stage: Stage, write: Any) -> None:
     agent, side = reading_agent(stage.openai(), write), stage.side()
 

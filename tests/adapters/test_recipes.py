@@ -30,6 +30,28 @@ PROGRAMS: dict[str, str] = {
     )
 }
 """By the name of its file, without its ending."""
+GUARD = """\
+from typing import Any
+
+from compaction_hooks import CompactionController, CompactionSession
+from openai_loop import FUNCTIONS, MODEL, read_file, run
+
+messages: list[Any] = [{"role": "user", "content": "Port the parser as the guide says."}]
+session: CompactionSession[Any] = CompactionController(model=MODEL).session("thread-1")
+seen: dict[str, int] = {}  # by path: the place of its result
+
+
+def read_once(path: str) -> str:
+    if path in seen and seen[path] not in {part.message for part in session.covered(messages)}:
+        return "You have read this file, and it has not changed: see above."
+    text, seen[path] = read_file(path), len(messages)
+    return text
+
+
+FUNCTIONS["read_file"] = read_once
+print(run(messages, session))
+"""
+"""The guard that a page of recipes describes in words."""
 WINDOW = 12_000
 SUMMARY = "[Conversation summary]"
 RUNNER = f"""
@@ -68,7 +90,7 @@ class Stage:
     ) -> subprocess.Popen[str]:
         """Start programs in one process, with more code after them that has the names of the last."""
         for name in {*names, "openai_loop"}:  # others import from it
-            (self.folder / f"{name}.py").write_text(PROGRAMS[name], encoding="utf-8")
+            (self.folder / f"{name}.py").write_text(PROGRAMS.get(name, GUARD), encoding="utf-8")
         files = " ".join(f"{name}.py" for name in names)
         return subprocess.Popen(
             [sys.executable, "-c", RUNNER, then, files, *arguments],
@@ -319,4 +341,4 @@ def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_su
 
 def test_every_recipe_is_run() -> None:
     runs = re.findall(r"stage\.run\(([^)]*)", Path(__file__).read_text(encoding="utf-8"))
-    assert {name for run in runs for name in re.findall(r'(?<!=)"(\w+)"', run)} == set(PROGRAMS)
+    assert {name for run in runs for name in re.findall(r'(?<!=)"(\w+)"', run)} == {*PROGRAMS, "loop_guard"}

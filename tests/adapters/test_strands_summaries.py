@@ -9,11 +9,12 @@ from strands import tool
 
 from tests.adapters.strands_stage import Stage, agent_with
 from tests.background_scene import check_background
+from tests.cases import sampled
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 from tests.provider import Answer, Call
 
 
-@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("api", sampled(["openai", "responses", "anthropic"], 1))
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str) -> None:
     options: dict[str, Any] = {} if api == "anthropic" else {"params": {"temperature": 0.5}}
     model = getattr(stage, api)(**options)

@@ -1,4 +1,4 @@
-"""docs/settings.md names every setting, argument, option and number, and no other, with the value it has."""
+"""docs/settings.md and its page of constants name every setting, argument, option and number, each with its value."""
 
 import ast
 import importlib
@@ -21,6 +21,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 POLICY_PAGE = PAGE.with_name("write-a-policy.md")
 CHOICE_PAGE = PAGE.with_name("choosing-settings.md")
 CHOICE_FIGURES = PAGE.with_name("figures") / "choosing-settings.md"
+CONSTANTS_PAGE = PAGE.with_name("figures") / "settings.md"
 
 
 def rows(heading: str, first: str, page: Path = PAGE) -> list[list[str]]:
@@ -64,12 +65,12 @@ def test_every_constant_is_listed_with_its_value() -> None:
     """Those that are the default of a field are listed with the field."""
     constants = {name: value for name, value in vars(budget).items() if name.isupper() and not name.startswith("_")}
     of_fields = {"IDENTIFIER_TOKENS", "RESERVE_TOKENS", "SUMMARY_TOKENS", "SPLIT_TURN_MIN_PREFIX"}
-    table = {code(name): float(value) for name, _, value in rows("Constants", "constant")}
+    table = {code(name): float(value) for name, _, value in rows("Constants", "constant", CONSTANTS_PAGE)}
     assert table == {name: value for name, value in constants.items() if name not in of_fields}
 
 
 def test_the_time_limits_are_those_of_the_code() -> None:
-    text = TEXT.split("Time limits:", 1)[1].split("\n## ", 1)[0]
+    text = CONSTANTS_PAGE.read_text(encoding="utf-8").split("Time limits:", 1)[1]
     limits = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \| .* \| (\d+) \|$", text, re.MULTILINE)
     assert len(limits) == 4
     for name, module, seconds in limits:
