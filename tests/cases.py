@@ -14,11 +14,19 @@ Test: TypeAlias = Callable[..., Any]
 
 def sampled(values: Iterable[Any], fast: int) -> list[Any]:
     """Return the values for `parametrize`: all in the full suite, `fast` of them, evenly spread, in the fast one."""
+    return [value if taken else pytest.param(value, marks=pytest.mark.full) for value, taken in _spread(values, fast)]
+
+
+def sampled_rows(rows: Iterable[tuple[Any, ...]], fast: int) -> list[Any]:
+    """Return the same of rows, for several names."""
+    return [row if taken else pytest.param(*row, marks=pytest.mark.full) for row, taken in _spread(rows, fast)]
+
+
+def _spread(values: Iterable[Any], fast: int) -> Iterator[tuple[Any, bool]]:
+    """Yield each value, and whether it is one of so many that are evenly spread."""
     whole = list(values)
     taken = {index * len(whole) // fast for index in range(fast)}
-    return [
-        value if index in taken else pytest.param(value, marks=pytest.mark.full) for index, value in enumerate(whole)
-    ]
+    yield from ((value, index in taken) for index, value in enumerate(whole))
 
 
 def crossed(**axes: Iterable[Any]) -> pytest.MarkDecorator:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from tests.adapters.agent_framework_stage import APIS, LOCAL, Stage, run_streamed
 from tests.background_scene import check_background
-from tests.cases import sampled
+from tests.cases import sampled_rows
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer
 
@@ -21,7 +21,7 @@ def agent_of(stage: Stage, api: str, write: Any = in_place, **keywords: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("api", "is_streamed"), sampled([(api, is_streamed) for api in APIS for is_streamed in (False, True)], 2)
+    ("api", "is_streamed"), sampled_rows([(api, is_streamed) for api in APIS for is_streamed in (False, True)], 2)
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, is_streamed: bool) -> None:
     agent = agent_of(stage, api)

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from tests.adapters.langchain_core_stage import Stage, both_ways, said, say, thread
 from tests.adapters.langgraph_stage import ModelInput, calls
 from tests.background_scene import check_background, check_end_of_loop
-from tests.cases import sampled
+from tests.cases import sampled, sampled_rows
 from tests.in_place_scene import PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call, Received
 
@@ -56,7 +56,7 @@ def agent(
 
 @pytest.mark.parametrize(
     ("client", "how", "has_answer"),
-    sampled(
+    sampled_rows(
         [
             ("openai", "sync", True),
             ("openai", "async", False),
@@ -181,7 +181,7 @@ async def check_detached(stage: Stage, graph: Any, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "write"), sampled([("sync", summarizer), ("async", in_place), ("async", summarizer)], 2)
+    ("how", "write"), sampled_rows([("sync", summarizer), ("async", in_place), ("async", summarizer)], 2)
 )
 async def test_no_call_of_an_agent_waits_for_a_summary_in_the_background(stage: Stage, how: str, write: Any) -> None:
     model = stage.openai(WINDOW)

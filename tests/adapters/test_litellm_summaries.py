@@ -10,7 +10,7 @@ from compaction_adapters.litellm import CompactionCallback, in_place, summarizer
 
 from tests.adapters.litellm_stage import QUIET, WITH_TOOLS, Stage, got, litellm, offered, provider
 from tests.background_scene import check_background
-from tests.cases import sampled
+from tests.cases import sampled, sampled_rows
 from tests.in_place_scene import REQUEST, SETTINGS, WINDOW, check_in_place, read_page
 
 __all__ = ["provider"]
@@ -34,7 +34,7 @@ async def run_loop(complete: Any, **arguments: Any) -> object:
 
 @pytest.mark.parametrize(
     ("api", "name"),
-    sampled([("openai", "acompletion"), ("openai", "completion"), ("anthropic", "acompletion")], 1),
+    sampled_rows([("openai", "acompletion"), ("openai", "completion"), ("anthropic", "acompletion")], 1),
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, name: str) -> None:
     place = getattr(stage, api)()

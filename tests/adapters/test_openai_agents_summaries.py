@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from tests.adapters.openai_agents_stage import Stage
 from tests.background_scene import check_background
-from tests.cases import sampled
+from tests.cases import sampled_rows
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer
 
@@ -23,7 +23,7 @@ def agent_with(provider: CompactionModelProvider, model: Any, **options: Any) ->
 
 @pytest.mark.parametrize(
     ("api", "is_streamed"),
-    sampled([("responses", False), ("responses", True), ("chat", True), ("chat", False)], 2),
+    sampled_rows([("responses", False), ("responses", True), ("chat", True), ("chat", False)], 2),
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, is_streamed: bool) -> None:
     model = getattr(stage, api)()

@@ -11,14 +11,14 @@ from pydantic_ai.output import NativeOutput, ToolOutput
 from compaction_hooks.errors import ConfigurationError
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.background_scene import check_background, check_end_of_loop, check_no_background
-from tests.cases import sampled
+from tests.cases import sampled, sampled_rows
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call
 
 
 @pytest.mark.parametrize(
     ("api", "has_answer"),
-    sampled([(api, answers) for api in ("openai", "anthropic", "responses") for answers in (True, False)], 2),
+    sampled_rows([(api, answers) for api in ("openai", "anthropic", "responses") for answers in (True, False)], 2),
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, has_answer: bool) -> None:
     model, side = getattr(stage, api)(), stage.side()
