@@ -89,8 +89,7 @@ def summarize(
         # An answer comes within its time-out: if the clock disagrees, it was set meanwhile.
         left -= took if took <= left else 0
         if isinstance(answer, SummaryFailed):
-            has_time = left and not isinstance(answer.error, TimeoutError)
-            if request.place is not None and has_time:
+            if request.place is not None and left and not isinstance(answer.error, TimeoutError):
                 last_call = f"the request in place failed ({describe_error(answer.error)})"
                 continue
             if not done:
@@ -101,19 +100,26 @@ def summarize(
             break
 
         if answer.native is not None or not answer.text:
-            whole: Summarized = yield Work(partial(add_text, plan, answer))
-            return replace(whole, usage=usage)
+            all_in_one: Summarized = yield Work(partial(add_text, plan, answer))
+            return replace(all_in_one, usage=usage)
 
         last = answer
         done += len(request.messages) - answer.unseen
         if not left and done < len(messages):
             last = replace(last, error=TimeoutError("the summarizer took all of its time for a part of the messages"))
 
+    whole = yield from _summarize_rest(plan, last, done)
+    return replace(whole, usage=usage)
+
+
+def _summarize_rest(plan: SummaryPlan, last: Summarized, done: int) -> Flow[Summarized]:
+    """Return a summary of the first `done` messages with the others added by rule."""
+    messages = plan.messages
     unseen = len(messages) - done
     if unseen:
         by_rule: str = yield Work(partial(write, facts(messages[done:], last.text, plan.kept), plan.allowance))
         last = replace(last, text=by_rule or last.text, is_by_rule=True)
-    return replace(last, usage=usage, unseen=unseen)
+    return replace(last, unseen=unseen)
 
 
 def add_text(plan: SummaryPlan, answer: Summarized) -> Summarized:
