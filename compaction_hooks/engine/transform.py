@@ -148,7 +148,11 @@ def settle(conversation: Conversation[M], call: Call[M]) -> Flow[None]:
         return
     if (running := background.running) is not None:
         yield Wait(running)
-    if background.running is None:
+    if background.running is not None:
+        logger.warning(
+            "session %s: a summary in the background was not waited for: its loop stands still", conversation.id
+        )
+    else:
         snapshot, sent = learn_and_look(conversation, call).freeze(call.messages), conversation.newest_view
         order = Order(CompactionReason.THRESHOLD, previewed=background.find(snapshot))
         if new_attempt(conversation, call, snapshot, order).adopts:

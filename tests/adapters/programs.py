@@ -27,7 +27,7 @@ PAGES = {
     "strands": (("strands", "openai"), 1),
     "agent-framework": (("agent_framework_openai",), 1),
     "native": (("anthropic",), 1),
-    "model-summaries": (("anthropic",), 1),
+    "model-summaries": (("anthropic",), 2),
     "tracing": (("opentelemetry.trace",), 0),
     "migration#langchain": (("langchain", "langchain_openai"), 2),
     "migration#trim_messages": (("langgraph", "langchain_openai"), 2),

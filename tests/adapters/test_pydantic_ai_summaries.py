@@ -9,7 +9,8 @@ from pydantic_ai import Agent, RunContext, UsageLimits
 from pydantic_ai.output import NativeOutput, ToolOutput
 
 from compaction_hooks.errors import ConfigurationError
-from tests.adapters.pydantic_ai_stage import Stage
+from compaction_hooks.stores import MemoryStore
+from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
 from tests.background_scene import check_background, check_end_of_loop, check_no_background
 from tests.cases import sampled, sampled_rows
 from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
@@ -116,3 +117,18 @@ async def test_durable_runs_refuse_the_background(stage: Stage, monkeypatch: pyt
     monkeypatch.setattr(RunContext, "in_durable_context", True)
     with pytest.raises(ConfigurationError, match="background=True"):
         await reading_agent(stage.openai(), write).run(REQUEST)
+
+
+def test_a_blocking_run_closes_in_its_own_loop(stage: Stage) -> None:
+    """That loop stands still between the runs, and a summary with it."""
+    store, side = MemoryStore(), stage.side(window=WINDOW)
+    side.think = Reader(last=18)
+    compaction = Compaction[None](
+        context_window=WINDOW, settings=SETTINGS, summarizer=summarizer(stage.openai()), background=True, store=store
+    )
+    agent = Agent(stage.openai(), capabilities=[compaction], tools=[read_page])
+    with own_event_loop():
+        agent.run_sync(REQUEST, conversation_id="talk", usage_limits=UsageLimits(request_limit=None))
+        assert not store.load("talk")
+        compaction.close_sync()
+    assert len(store.load("talk")) == 1

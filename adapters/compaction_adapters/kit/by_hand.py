@@ -27,6 +27,17 @@ class ControllerMethods(TwinMethods, Generic[S]):
         """The controller that you gave, or the one made from your keywords."""
         return self._sessions.controller
 
+    async def aclose(self) -> None:
+        """Wait for the summaries that are written in the background, and store them. See `CompactionController.aclose`."""
+        await self.controller.aclose()
+
+    def close_sync(self) -> None:
+        """As `aclose`, for callers without an event loop."""
+        self._run_sync(self._close())
+
+    def _close(self) -> Flow[None]:
+        yield Twin(self.controller.close_sync, self.controller.aclose)
+
     @awaited
     def forget_prefix(self, prefix: str) -> Flow[list[str]]:
         """Remove every conversation whose id begins with `prefix` from memory, and its records from the store; return the ids.

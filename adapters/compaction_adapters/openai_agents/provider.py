@@ -120,7 +120,8 @@ class CompactionModelProvider(ModelCalls[Item], ModelProvider):
         return model if is_wrapped else CompactingModel(model, self)
 
     async def aclose(self) -> None:
-        """Close the provider inside."""
+        """Wait for the summaries that are written in the background, and close the provider inside."""
+        await super().aclose()
         await self._provider.aclose()
 
     def recall_tool(self) -> FunctionTool:
