@@ -78,6 +78,8 @@ CLIENTS = (
     "tests/provider/test_format_told.py",
     "tests/provider/test_gemini_and_bedrock.py",
     "tests/provider/test_host_facts.py",
+    "tests/provider/test_in_place.py",
+    "tests/provider/test_local_model.py",
     "tests/provider/test_merge_user_messages.py",
     "tests/provider/test_model_summaries.py",
     "tests/provider/test_preserved_thinking.py",
