@@ -123,7 +123,10 @@ def test_a_summary_that_this_worker_is_writing_is_not_kept(store: Any) -> None:
     assert hooks.session("thread").transform_context_sync(MESSAGES) is MESSAGES
 
 
-def test_a_record_that_is_being_saved_is_taken_out_again() -> None:
+def test_a_record_that_is_being_saved_is_taken_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The store is busy with the record when it is asked for the conversation.
+    monkeypatch.setattr("compaction_hooks.runtime.drivers.STORE_TIMEOUT_SECONDS", 0.2)
+
     class Late(MemoryStore):
         def append(self, session_id: str, record_id: str, record: str) -> None:
             hooks.forget_sync(session_id)
