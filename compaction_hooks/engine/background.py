@@ -30,8 +30,6 @@ MOST_CALLS: Final = 32
 """The newest calls by which the growth of a conversation is told: with fewer, its leaps are not among them."""
 MORE_CALLS: Final = 2
 """Calls that are added to those that a summary takes: the one that begins it, and the one that takes it."""
-
-
 MOST_LATER_RATIO: Final = 0.5
 """The most of the recent messages that may still be to come when it is begun: what the writer sees of them tells what is done."""
 

@@ -24,7 +24,7 @@ from compaction_hooks.engine.result import CompactionOutcome
 from compaction_hooks.engine.sizes import LastSent
 from compaction_hooks.events import CompactionSkipped, ContextPressure
 from compaction_hooks.messages import M
-from compaction_hooks.runtime.effects import Begin, Emit, Flow, IsAborted, Outcome, Wait
+from compaction_hooks.runtime.effects import Begin, Emit, Flow, IsAborted, Outcome, RunningCompaction, Wait
 from compaction_hooks.strategies.reduce_parts import view_chars
 from compaction_hooks.tokens.budget import KEEP_RECENT_RATIO
 from compaction_hooks.tokens.windows import unknown_window_error
@@ -44,7 +44,7 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
     yield from report_missing_pins(conversation, call)
 
     may_ask = True
-    may_wait = may_wait_for_draft = True
+    given_up: list[RunningCompaction] = []
     # Each effect lets other callers run, and they may compact: after a wait, take a new snapshot and decide again.
     while True:
         snapshot, is_fresh = yield from _take_informed_snapshot(conversation, call, is_fresh=is_fresh)
@@ -72,21 +72,15 @@ def transform(conversation: Conversation[M], call: Call[M]) -> Flow[LastSent[M]]
             yield from _skip(conversation, snapshot, reason, why)
             return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
 
-        running = conversation.running
-        if running is not None and may_wait:
+        draft = conversation.background.running_under(snapshot) if reason is CompactionReason.THRESHOLD else None
+        running = next((each for each in (conversation.running, draft) if each and each not in given_up), None)
+        if running is not None:
             end: Outcome = yield Wait(running)
             if end == "asking":
                 return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
-            may_ask = may_ask and end != "failed"
-            may_wait = running.done.done()
-            continue
-
-        running = conversation.background.running_under(snapshot)
-        if reason is CompactionReason.THRESHOLD and running is not None and may_wait_for_draft:
-            end = yield Wait(running)
-            if end == "asking":
-                return (yield from send_view(conversation, call, learn_and_look(conversation, call)))
-            may_wait_for_draft = running.done.done()
+            may_ask = may_ask and (end != "failed" or running is draft)
+            if not running.done.done():
+                given_up.append(running)
             continue
 
         # Only now, since most calls do not compact: another worker may have paid for this summary already.

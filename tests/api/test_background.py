@@ -190,9 +190,11 @@ async def test_an_undo_discards_the_update_of_the_undone_summary(run: Run) -> No
 async def test_reductions_and_pins_of_later_messages_stay(run: Run) -> None:
     await run.until_asked()
     await run.finish()
-    run.session.pin(run.messages[-1])
+    pinned = run.messages[-1]
+    run.session.pin(pinned)
     await run.until_compacted()
     assert len(run.summarizer.requests) == 1
+    assert any(message is pinned for message in run.view)
 
 
 async def test_a_pin_of_a_result_that_it_shows_smaller_keeps_that_whole() -> None:
@@ -404,6 +406,38 @@ def test_a_sync_caller_does_not_wait_either_and_close_sync_stores() -> None:
     assert len(run.finished) == 1
     run.call_now()
     assert TEXT in run.view[0]["content"]
+
+
+async def test_a_call_does_not_wait_for_one_that_a_compaction_by_hand_has_overtaken() -> None:
+    asked: list[asyncio.Event] = []
+
+    async def summarize(_: SummaryRequest) -> str:
+        asked.append(asyncio.Event())
+        if len(asked) == 1:
+            await asked[0].wait()
+        return TEXT
+
+    run = Run(summarizer=summarize)
+    while not asked:
+        await run.call()
+        await asyncio.sleep(0.001)
+    await run.session.compact(run.messages)
+    run.events.clear()
+    await asyncio.wait_for(run.until_compacted(), 20)
+    asked[0].set()
+    await run.finish()
+
+
+async def test_a_close_leaves_the_view_that_was_sent_for_the_next_count() -> None:
+    run = Run(store=MemoryStore())
+    await run.until_asked()
+    run.summarizer.release.set()
+    before = run.session.state().context_tokens
+    await run.session.aclose()
+    assert run.finished
+    run.session.report_usage(Usage(input_tokens=before))  # of the call that was under way
+    await run.call()
+    assert run.session.state().context_tokens < before * 0.8
 
 
 def test_a_loop_that_stands_still_is_not_waited_for() -> None:

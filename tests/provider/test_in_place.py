@@ -108,6 +108,15 @@ class Loop:
         return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
 
 
+async def test_limits_and_streams_in_extra_body_are_those_of_the_summary(provider: LoopbackProvider) -> None:
+    loop = Loop(provider, "chat", "extra", extra_body={"max_completion_tokens": 50, "top_k": 5})
+    side = provider.conversation("extra")
+    await check_in_place(side, loop.ask)
+    asked = [request.body for request in side.requests if request.is_in_place]
+    assert {(body["top_k"], body.get("max_completion_tokens")) for body in asked} == {(5, None)}
+    await loop.client.close()
+
+
 @pytest.mark.parametrize("has_answer", [True, False], ids=["summary", "tool call"])
 @pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
 async def test_a_summary_is_asked_by_the_list_of_the_call(
