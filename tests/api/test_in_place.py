@@ -72,6 +72,18 @@ async def test_the_request_is_the_list_of_the_call_with_the_options_of_the_call_
     assert given == LONG
 
 
+async def test_options_that_the_host_changes_after_the_call_are_asked_as_they_were() -> None:
+    run = Run()
+    tools, request = [{"name": "read_file"}], {"temperature": 0.5}
+    await run.call(SHORT, cached=17_000, tools=tools, request=request)
+    tools.append({"name": "another"})
+    request["temperature"] = 1.0
+    await run.call(LONG)
+    (live,) = run.asked.calls
+    assert live is not None
+    assert (live.tools, live.request) == ([{"name": "read_file"}], {"temperature": 0.5})
+
+
 async def test_the_instruction_names_what_stays_and_holds_focus_lines_and_facts() -> None:
     settings = CompactionSettings(
         trigger_tokens=TRIGGER, clear_tool_results=False, summary_instructions="Write in French."
