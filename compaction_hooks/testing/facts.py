@@ -330,7 +330,7 @@ async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> N
     direction = direct(window=BELIEVED_WINDOW, settings=CompactionSettings(auto_compact=False))
     script = session_script()
     async with scene(harness, provider, direction.controller, script, "record-in", window=BELIEVED_WINDOW) as played:
-        await played.play(until=3)
+        await played.play(until=2)
 
         elsewhere = CompactionController(context_window=BELIEVED_WINDOW).session("the same conversation as chat dicts")
         made = elsewhere.compact_sync(chat_messages(script, played.played), keep_recent_tokens=2_000).record
@@ -339,7 +339,7 @@ async def record_in(harness: AdapterHarness[M], provider: ScriptedProvider) -> N
         own.import_records(elsewhere.export_records())
 
         before = len(played.model_requests)
-        await played.play(until=4)
+        await played.play()
 
         bodies = [json.dumps(request.body, ensure_ascii=False) for request in played.model_requests[before:]]
         rendered = json.dumps(made.rendered if made else "", ensure_ascii=False)[1:-1]

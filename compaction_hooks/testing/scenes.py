@@ -201,8 +201,8 @@ async def scene(
 
 
 def session_script(topic: str = "ledger") -> Script:
-    """Return a session of about 40,000 tokens, several times the provider's window."""
-    return long_script(4, steps=4, text_chars=6_000, topic=topic)
+    """Return a session of about 30,000 tokens, twice the provider's window."""
+    return long_script(3, steps=3, text_chars=9_500, topic=topic)
 
 
 def short_script() -> Script:

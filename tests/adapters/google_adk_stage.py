@@ -53,7 +53,7 @@ class Stage(ProviderStage):
         url, http = self.provider.anthropic_url, DefaultAsyncHttpxClient(limits=_NO_REUSE)
         client = AsyncAnthropic(base_url=url, api_key=self.key + key, max_retries=0, http_client=http)
         self._clients.append(client)
-        return AnthropicLlm(model=model, client=client, **options)
+        return AnthropicLlm(model=model, client=client, **{"max_tokens": 1_000, **options})
 
     def litellm(self, key: str = "", model: str = "scripted") -> BaseLlm:
         from google.adk.models.lite_llm import LiteLlm

@@ -146,7 +146,7 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, model: str, is_streamed: bool, recall: bool, argument: str
 ) -> None:
     plugin = CompactionPlugin(context_window=WINDOW, recall=recall, notice=NOTICE)
-    llm = stage.gemini() if model == "gemini" else stage.anthropic(max_tokens=1_000)
+    llm = stage.gemini() if model == "gemini" else stage.anthropic()
     hosted = Hosted(agent(llm, [read_page]), plugin)
     await check_recall(stage.side(), lambda: hosted.say(REQUEST, streamed=is_streamed), recall, argument)
 

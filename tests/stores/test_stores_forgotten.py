@@ -121,7 +121,7 @@ def closed_with_a_record_that_waits(stage: Stage) -> None:
 
 
 def held_since_it_was_forgotten_before(stage: Stage) -> None:
-    stage.forget(stage.holder)
+    stage.holder.forget_sync(ID)  # the store has no such id yet
     compact(stage.session, MESSAGES)
     stage.forget(stage.holder)
 

@@ -28,15 +28,16 @@ ROOMS = (
     "formats",
     "repair",
     "view",
-    "digest",
     "recall",
     "summary",
+    "summary/extractive",
     "strategies",
     "runtime",
     "engine",
     "session",
     "stores",
 )
+"""By their names at the commit whose files are read."""
 LONG_LINES = 40
 """A function of more lines is worth a remark."""
 QUESTION_EVERY = 3
