@@ -198,6 +198,13 @@ def frameworks(session: nox.Session, environment: str) -> None:
     session.run("pytest", "-n", "auto", *files, *session.posargs)
 
 
+@nox.session(name="all", venv_backend="none")
+def the_rest(session: nox.Session) -> None:
+    """The tests that the fast suite leaves out, in its environments: long ones, and tables of formats by frameworks."""
+    for name in ("core", *(f"frameworks({environment})" for environment in TOGETHER)):
+        session.notify(name, posargs=["--full", "-m", "full"])
+
+
 @nox.session(tags=["full"])
 @nox.parametrize("versions", [nox.param("lowest", id="lowest"), nox.param("latest", id="latest")])
 @nox.parametrize(
@@ -213,9 +220,8 @@ def adapter(session: nox.Session, framework: str, versions: str) -> None:
 def _install_adapter(session: nox.Session, framework: str, resolution: str) -> None:
     session.install("--resolution", resolution, "-e", f".[{framework}]")
     constraints = Path(session.create_tmp()) / "framework.txt"
-    frozen = session.run("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True)
     # What the tests need must not lift a framework from its lowest version; it may lower what both need.
-    bounds = str(frozen).replace("==", "<=") if resolution == "lowest-direct" else ""
+    bounds = "\n".join(_frozen(session)).replace("==", "<=") if resolution == "lowest-direct" else ""
     constraints.write_text(bounds, encoding="utf-8")
     # deepagents asks for the newest langchain.
     peers = ["deepagents"] if (framework, resolution) == ("langchain", "highest") else []
@@ -236,17 +242,26 @@ def newest(session: nox.Session, environment: str) -> None:
     requirements = [one for extra in extras for one in PYPROJECT["project"]["optional-dependencies"][extra]]
     names = sorted({re.split(r"[^\w.-]", one)[0] for one in requirements})
     session.install("--upgrade", "--no-deps", "--prerelease", "disallow", *names)
-    frozen = str(session.run_install("uv", "pip", "freeze", "--quiet", "--exclude-editable", silent=True))
-    releases = [line for line in frozen.splitlines() if line.partition("==")[0] in names]
+    releases = [line for line in _frozen(session) if line.partition("==")[0] in names]
     for release in releases:
         try:
             session.install(release)
         except nox.command.CommandFailed:
             session.warn(f"{release}: a package it asks for cannot be had here; tried with the one that is")
     session.install("--no-deps", *releases)  # one that was tried in vain may have lowered another
+    latest = Path(".nox", f"frameworks-{environment}")
+    if latest.is_dir() and {*releases} <= {*_frozen(session, "--python", str(latest))}:
+        session.log(f"The session frameworks({environment}) has the same releases: there are no newer ones to try.")
+        return
     install_rank_files(session)
     files = _files(*(pattern for extra in extras for pattern in ADAPTERS[extra]), EVERYWHERE, PAGES)
     session.run("pytest", "-n", "auto", *files, *session.posargs)
+
+
+def _frozen(session: nox.Session, *options: str) -> list[str]:
+    """Return the packages that are installed, each as NAME==VERSION."""
+    command = ("uv", "pip", "freeze", "--quiet", "--exclude-editable", *options)
+    return str(session.run_install(*command, silent=True)).splitlines()
 
 
 def _files(*patterns: str) -> list[str]:

@@ -1,6 +1,6 @@
 """A stock-keeper talks with a small local model, through more text than its window holds, and asks ten questions at the end.
 
-Run: python examples/local_model.py --base-url http://127.0.0.1:8080/v1 --model NAME --context 8192 [--summaries model|rule|none]
+Run: python examples/local_model.py --base-url http://127.0.0.1:8080/v1 --model NAME --context 8192 [--summaries rule]
 needs: pip install 'compaction-hooks[openai]'; any server with OpenAI's chat completions: llama.cpp, vLLM, Ollama.
 Prints each compaction, then what was done, refused, read from the server's cache, waited for and remembered.
 """
@@ -70,7 +70,8 @@ class Talk:
     """One conversation with the model.
 
     Args:
-        summaries: Who writes them: "model" or "rule"; "none": the list is sent as it is.
+        summaries: Who writes them: "model" or "rule". Without the library: "drop", the oldest messages are left out, as by Ollama,
+            or "none", the list is sent as it is.
         offers_tools: Whether the model has the tools to read again what is left out, and to ask for a compaction.
     """
 
@@ -79,13 +80,14 @@ class Talk:
         self.report = Report()
         self.messages: list[Any] = [{"role": "system", "content": SYSTEM}]
         self._has_compacted = False
+        self._drops, self._dropped = summaries == "drop", 0
         controller = CompactionController(
             model=model,
             context_window=context,
             summarizer=in_place(client) if summaries == "model" else None,
             on_event=self._note,
         )
-        self.session = controller.session("stock") if summaries != "none" else None
+        self.session = controller.session("stock") if summaries in ("model", "rule") else None
         self.own: list[Any] = []
         if self.session is not None and offers_tools:
             self.own = [self.session.recall_tool(lambda: self.messages), self.session.compact_tool()]
@@ -131,7 +133,7 @@ class Talk:
         began, self._has_compacted = time.monotonic(), False
         try:
             if self.session is None:
-                answer = self._send(messages, options)
+                answer = self._send_newest(messages, options) if self._drops else self._send(messages, options)
             else:
                 request = {name: value for name, value in options.items() if name != "tools"}
                 answer = self.session.call_sync(
@@ -153,6 +155,18 @@ class Talk:
             self.report.input_tokens += usage.prompt_tokens
             self.report.cached_tokens += (details.cached_tokens or 0) if details is not None else 0
         return answer
+
+    def _send_newest(self, messages: list[Any], options: Mapping[str, Any]) -> Any:
+        """Send the system prompt and the newest turns that the server takes."""
+        while True:
+            rest = messages[1 + self._dropped :]
+            try:
+                return self._send([messages[0], *rest], options)
+            except APIStatusError:
+                later = [place for place, message in enumerate(rest) if place and message["role"] == "user"]
+                if not later:
+                    raise
+                self._dropped += later[0]
 
     def _run(self, call: Mapping[str, Any]) -> dict[str, Any]:
         name, text = call["function"]["name"], call["function"]["arguments"]
@@ -214,7 +228,7 @@ def main() -> None:
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--model", required=True, help="as the server names it in its answers")
     parser.add_argument("--context", type=int, required=True, help="the server's window, in tokens")
-    parser.add_argument("--summaries", choices=("model", "rule", "none"), default="model")
+    parser.add_argument("--summaries", choices=("model", "rule", "drop", "none"), default="model")
     parser.add_argument("--tools", action="store_true", help="offer the tools recall and compact_context too")
     chosen = parser.parse_args()
     client = OpenAI(base_url=chosen.base_url, api_key="none", max_retries=0, timeout=600)

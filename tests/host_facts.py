@@ -399,17 +399,14 @@ def _streamed(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
     return say
 
 
-FAST = (
-    AdapterFact("at_the_threshold", at_the_threshold),
-    AdapterFact("after_an_overflow", after_an_overflow),
-    AdapterFact("after_a_restart", after_a_restart, needs="history"),
-    AdapterFact("in_one_conversation", in_one_conversation),
-    AdapterFact("veto", veto),
-    AdapterFact("by_hand", by_hand),
-)
+FAST = (AdapterFact("at_the_threshold", at_the_threshold), AdapterFact("in_one_conversation", in_one_conversation))
 _TEN: Any = {"turns": 12, "least": 10}
 _RULE: Any = {"summarizer": ExtractiveSummarizer()}
 FULL = (
+    AdapterFact("after_an_overflow", after_an_overflow),
+    AdapterFact("after_a_restart", after_a_restart, needs="history"),
+    AdapterFact("veto", veto),
+    AdapterFact("by_hand", by_hand),
     AdapterFact("ten_by_a_model", partial(at_the_threshold, **_TEN)),
     AdapterFact("ten_by_rule", partial(at_the_threshold, **_RULE, **_TEN)),
     AdapterFact("ten_by_a_model_sync", partial(at_the_threshold, way=_sync, **_TEN), needs="sync"),
@@ -418,7 +415,7 @@ FULL = (
 
 
 def by_host_facts(**kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Parametrize by fact and kind of model: the fast suite has each path once, with the first kind."""
+    """Parametrize by fact and kind of model: the fast suite has two facts, with the first kind."""
     ((name, names),) = kinds.items()
     return pytest.mark.parametrize(
         ("fact", name),

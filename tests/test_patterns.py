@@ -256,6 +256,7 @@ def is_slow(use: Use, pump: tuple[str, str, str]) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_every_pattern_takes_linear_time() -> None:
     found = uses()
     assert len(found) > 150
@@ -263,6 +264,7 @@ def test_every_pattern_takes_linear_time() -> None:
     assert slow == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pattern", [r"<a>[a<>]*</a>", r"(?:a|aa)+x"])
 def test_a_slow_pattern_is_found(pattern: str) -> None:
     use = Use("own", re.compile(pattern, re.MULTILINE))

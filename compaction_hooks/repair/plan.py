@@ -150,21 +150,27 @@ def _assign_new_ids(
     unnamed: Collection[Place],
 ) -> None:
     """Give a tool call another id if an earlier one has the same, or if the provider does not accept its form."""
+    calls = {result: call for call, result in plan.results.items()}
     used: set[str] = set()
-    used_in_turn: set[str] = set()
+    turn: dict[Place, str] = {}
+    is_answered = False
     counts: dict[str, int] = {}
-    speaker = ""
 
     for piece in pieces:
-        if piece.message.role not in (speaker, "tool"):
-            used_in_turn.clear()
-        speaker = piece.message.role
+        if piece.message.role == "tool":
+            # Results of other turns do not stay here, so the assistant's messages around them may become one turn.
+            stays = "split_step" in rules or any(calls.get(place) in turn for place, _ in piece.parts)
+            is_answered = is_answered or stays
+        elif is_answered or piece.message.role != "assistant":
+            turn.clear()
+            is_answered = False
+
         for place, part in piece.parts:
             if not isinstance(part, ToolCall):
                 continue
 
             id_ = part.id
-            is_taken = id_ in (used if "duplicate_call" in rules else used_in_turn) and "twin_call" in rules
+            is_taken = id_ in (used if "duplicate_call" in rules else turn.values()) and "twin_call" in rules
             is_refused = "call_id_form" in rules and not takes_call_id(provider, id_)
             if place in unnamed if not id_ else is_taken or is_refused:
                 id_ = _fresh_id(part, used, counts)
@@ -172,7 +178,7 @@ def _assign_new_ids(
                 if place in plan.results:
                     plan.ids[plan.results[place]] = id_
             used.add(id_)
-            used_in_turn.add(id_)
+            turn[place] = id_
 
 
 def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:

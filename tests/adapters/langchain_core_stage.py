@@ -17,12 +17,15 @@ from tests.adapters.stage import SECRET as SECRET
 from tests.adapters.stage import WINDOW as WINDOW
 from tests.adapters.stage import CountingSummarizer as CountingSummarizer
 from tests.adapters.stage import ProviderStage
+from tests.cases import sampled
 from tests.provider import Answer, Call, LoopbackProvider, Received, Rejection
 
 OUTAGE = Rejection(503, {"error": {"message": "The server is overloaded.", "type": "server_error"}})
 _timeouts = itertools.count(60)
 
 both_ways = pytest.mark.parametrize("how", ["sync", "async"])
+either_way = pytest.mark.parametrize("how", sampled(["sync", "async"], 1))
+"""Both, for tests whose code path has another test in the other way."""
 
 
 class Stage(ProviderStage):

@@ -121,6 +121,14 @@ class Model:
 
 
 BOTH = pytest.mark.parametrize("function", [litellm.completion, litellm.acompletion], ids=["sync", "async"])
+EITHER = pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(litellm.completion, id="sync", marks=pytest.mark.full),
+        pytest.param(litellm.acompletion, id="async"),
+    ],
+)
+"""For what does not depend on how litellm's two functions differ: the fast suite has one of them."""
 
 
 async def got(answer: Any) -> Any:

@@ -36,6 +36,7 @@ from tests.adapters.agent_framework_stage import (
 from tests.adapters.recall_scene import read_page
 from tests.adapters.server_compaction import COMPACTS, SETTINGS, check_left_to_server, three_requests
 from tests.adapters.stage import SECRET, CountingSummarizer
+from tests.cases import crossed, sampled
 from tests.provider import Answer, Call
 
 READS = [Answer(calls=(Call("read_page", {"page": page}),)) for page in range(1, 9)]
@@ -50,8 +51,7 @@ async def run(agent: Agent[Any], text: str, session: AgentSession | None, is_str
 # -- what users reported
 
 
-@pytest.mark.parametrize("per_call", [False, True])
-@pytest.mark.parametrize("is_streamed", [False, True])
+@crossed(per_call=[False, True], is_streamed=[False, True])
 async def test_what_is_stored_is_whole_and_has_no_flags(stage: Stage, is_streamed: bool, per_call: bool) -> None:
     """agent-framework #8099, #8546: exclusion flags stayed on stored messages, and their summary was lost."""
     side = stage.side(*READS, Answer("Read."), Answer("Indeed."))
@@ -117,8 +117,7 @@ async def test_a_summary_of_the_framework_is_kept_as_one(stage: Stage) -> None:
 # -- the framework's own compaction, and history of the service
 
 
-@pytest.mark.parametrize("place", ["agent", "client", "provider"])
-@pytest.mark.parametrize("is_streamed", [False, True])
+@crossed(place=["agent", "client", "provider"], is_streamed=[False, True])
 async def test_its_own_compaction_comes_first(stage: Stage, place: str, is_streamed: bool) -> None:
     side, events = stage.side(), list[CompactionEvent]()
     strategy = SlidingWindowStrategy(keep_last_groups=1_000)  # it is on, and has nothing to do
@@ -379,7 +378,7 @@ async def test_a_summarizer_of_another_client(stage: Stage) -> None:
     assert [request.is_summary for request in model.requests] == [False]
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", sampled(APIS, 1))
 async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
     await summary_answers.check(stage.side(window=200_000), summarizer(stage.client(api)))
 

@@ -16,7 +16,7 @@ from tests.adapters.by_hand_rows import ID, Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
-from tests.cases import crossed
+from tests.cases import crossed, sampled, sampled_rows
 from tests.data import needs_data
 from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
@@ -36,14 +36,15 @@ def test_the_host_has_its_say(fact: AdapterFact, api: str, provider: LoopbackPro
     check_adapter(AgentHarness(provider, api, "session"), provider, fact)
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("way", ["session", pytest.param("per-call", marks=pytest.mark.full)])
+@pytest.mark.parametrize("way", ["session", "per-call"])
 def test_a_recorded_session_runs_to_its_end(pattern: str, way: str, provider: LoopbackProvider) -> None:
     check_session(AgentHarness(provider, "openai", way), provider, recorded_script(pattern))
 
 
-@pytest.mark.parametrize("api", ["openai", "responses"])
+@pytest.mark.parametrize("api", sampled(["openai", "responses"], 1))
 async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, api: str) -> None:
     side, history = stage.side(Answer("Yes.")), spoken(5)
     said: list[Message] = []
@@ -74,12 +75,15 @@ async def test_without_an_id_the_cure_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("api", "way", "is_streamed", "recall", "argument"),
-    [
-        ("openai", "agent", False, True, "query"),
-        ("responses", "per-call", True, True, "handle"),
-        ("openai", "client", True, True, "query"),
-        ("openai", "agent", False, False, "query"),
-    ],
+    sampled_rows(
+        [
+            ("openai", "client", False, True, "query"),
+            ("openai", "agent", True, True, "query"),
+            ("responses", "per-call", True, True, "handle"),
+            ("openai", "agent", False, False, "query"),
+        ],
+        2,
+    ),
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, way: str, is_streamed: bool, recall: bool, argument: str

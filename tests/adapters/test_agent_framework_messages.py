@@ -133,6 +133,7 @@ def test_a_conversation_has_the_chain_of_its_chat_dicts(messages: Sequence[Mappi
     assert chain(FORMAT, [*map(said, messages)]) == chain(OpenAIChatFormat(), messages)
 
 
+@pytest.mark.full
 @needs_data
 def test_recorded_sessions_have_the_chain_of_their_chat_dicts() -> None:
     count = 0

@@ -3,7 +3,7 @@
 # ruff: noqa: E402 - what may be missing is looked for first
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
@@ -90,11 +90,16 @@ async def agent_framework(
 
 GoOn = Callable[[LoopbackProvider, str, Any, Sequence[Mapping[str, Any]], Any], Awaitable[list[Any]]]
 FRAMEWORKS: list[GoOn] = [openai_agents, google_adk, strands, agent_framework]
+RING = [*pairwise([*FRAMEWORKS, FRAMEWORKS[0]])]
+"""Each framework, and the one that goes on with its conversation in the fast suite."""
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1].__name__}") for pair in permutations(FRAMEWORKS, 2)],
+    [
+        pytest.param(*pair, id="-".join(each.__name__ for each in pair), marks=() if pair in RING else pytest.mark.full)
+        for pair in permutations(FRAMEWORKS, 2)
+    ],
 )
 async def test_a_conversation_goes_on_with_the_same_record(
     first: GoOn, second: GoOn, provider: LoopbackProvider

@@ -52,12 +52,12 @@ pytestmark = QUIET
 
 
 def read_page(page: int) -> str:
-    """Return a page of about 3,000 tokens."""
-    return f"Page {page}. " + f"Nothing of note on line {page}. " * 360
+    """Return a page of about 6,000 tokens."""
+    return f"Page {page}. " + f"Nothing of note on line {page}. " * 720
 
 
 def reads(count: int) -> list[Answer]:
-    """Return answers that read pages of about 3,000 tokens; eight are more than the window."""
+    """Return answers that read pages of about 6,000 tokens; four are more than the window."""
     return [Answer(calls=(Call("read_page", {"page": page}),)) for page in range(1, count + 1)]
 
 
@@ -70,8 +70,8 @@ def compacted_ids(events: Sequence[CompactionEvent]) -> list[str]:
 
 async def test_an_agent_and_the_one_it_transfers_to_have_conversations_of_their_own(stage: Stage) -> None:
     side, events = stage.side(), list[CompactionEvent]()
-    side.answers.extend([*reads(8), Answer(calls=(Call("transfer_to_agent", {"agent_name": "child"}),))])
-    side.answers.extend([*reads(8), Answer("Read by the child.")])
+    side.answers.extend([*reads(4), Answer(calls=(Call("transfer_to_agent", {"agent_name": "child"}),))])
+    side.answers.extend([*reads(4), Answer("Read by the child.")])
     child = agent(stage.gemini(), [read_page], "child", description="It reads.")
     root = agent(stage.gemini(), [read_page], "root", sub_agents=[child])
     plugin = CompactionPlugin(context_window=WINDOW, on_event=events.append)
@@ -96,7 +96,7 @@ async def test_parallel_agents_do_not_mix(stage: Stage) -> None:
         pages[name] += 1
         return (
             Answer(calls=(Call(f"read_{name}", {"page": pages[name]}),))
-            if pages[name] < 9
+            if pages[name] < 5
             else Answer(f"{name} is done.")
         )
 
@@ -126,7 +126,7 @@ async def test_an_agent_of_a_workflow_has_a_conversation_for_each_task(stage: St
     side, events = stage.side(), list[CompactionEvent]()
     worker = agent(stage.gemini(), [read_page], "worker", mode="task")
     for _ in range(2):
-        side.answers.extend([*reads(8), Answer(calls=(Call("finish_task", {"result": "Read."}),))])
+        side.answers.extend([*reads(4), Answer(calls=(Call("finish_task", {"result": "Read."}),))])
 
     @node(rerun_on_resume=True)
     async def lead(ctx: Context, node_input: object) -> None:
@@ -140,7 +140,7 @@ async def test_an_agent_of_a_workflow_has_a_conversation_for_each_task(stage: St
 
 
 async def test_the_limit_that_adks_claude_sends_is_kept_free(stage: Stage) -> None:
-    side = stage.side(*reads(8), Answer("Read."))
+    side = stage.side(*reads(4), Answer("Read."))
     hosted = Hosted(agent(stage.anthropic(max_tokens=9_000), [read_page]), CompactionPlugin(context_window=WINDOW))
     assert await hosted.say("Read all pages.") == "Read."
     assert [request for request in side.requests if request.input_tokens + 9_000 > WINDOW] == []
@@ -155,7 +155,7 @@ async def test_a_view_is_sent_with_the_options_of_the_call(stage: Stage) -> None
             async for response in super().generate_content_async(llm_request, stream):
                 yield response
 
-    side = stage.side(*reads(8), Answer("Read."))
+    side = stage.side(*reads(4), Answer("Read."))
     inner = stage.gemini()
     model = Terse(model=inner.model, client=inner.client)
     plugin = CompactionPlugin(context_window=2 * WINDOW, settings=PLAIN)
@@ -167,7 +167,7 @@ async def test_a_view_is_sent_with_the_options_of_the_call(stage: Stage) -> None
 async def test_an_agent_as_a_tool_has_a_session_for_each_call(stage: Stage) -> None:
     side, events = stage.side(), list[CompactionEvent]()
     inner = agent(stage.gemini(), [read_page], "inner")
-    side.answers.extend([Answer(calls=(Call("inner", {"request": "Read all pages."}),)), *reads(8), Answer("Read.")])
+    side.answers.extend([Answer(calls=(Call("inner", {"request": "Read all pages."}),)), *reads(4), Answer("Read.")])
     side.answers.append(Answer("The inner one has read."))
     plugin = CompactionPlugin(context_window=WINDOW, on_event=events.append)
     assert await Hosted(agent(stage.gemini(), [AgentTool(inner)]), plugin).say("Go.") == "The inner one has read."
@@ -233,7 +233,7 @@ async def test_an_orphaned_call_does_not_stop_compaction(stage: Stage) -> None:
     crashed = Event(author=AGENT, invocation_id="crashed", content=types.Content(role="model", parts=[lost]))
     await hosted.service.append_event(await hosted.session(), crashed)
     for turn in range(3):
-        side.answers.extend([*reads(5), Answer(f"Read {turn}.")])
+        side.answers.extend([*reads(3), Answer(f"Read {turn}.")])
         assert await hosted.say("Read all pages.") == f"Read {turn}."
     assert side.rejections == []
     assert len(compacted_ids(events)) >= 3
@@ -335,7 +335,7 @@ async def test_two_apps_share_the_instance_of_a_model(stage: Stage) -> None:
     side, model = stage.side(), stage.gemini()
     told: dict[str, list[CompactionEvent]] = {"one": [], "two": []}
     for name, events in told.items():
-        side.answers.extend([*reads(8), Answer("Read.")])
+        side.answers.extend([*reads(4), Answer("Read.")])
         plugin = CompactionPlugin(context_window=WINDOW, on_event=events.append)
         await Hosted(agent(model, [read_page], name), plugin, session_id=name).say("Read all pages.")
     assert side.rejections == []
@@ -378,8 +378,8 @@ async def test_an_instruction_inside_the_contents_is_sent_with_each_call(stage: 
         stage.gemini(), [read_page], static_instruction="You read.", instruction="Read page by page, they said."
     )
     hosted = Hosted(root, plugin)
-    for turn in range(3):
-        side.answers.extend([*reads(8), Answer(f"Read {turn}.")])
+    for turn in range(2):
+        side.answers.extend([*reads(4), Answer(f"Read {turn}.")])
         assert await hosted.say("Read all pages.") == f"Read {turn}."
     assert side.rejections == []
     assert all("page by page" in str(request.messages) for request in side.model_requests)
@@ -404,7 +404,7 @@ async def test_a_tool_of_the_users_with_the_name_of_one_of_ours_is_refused(stage
 
 async def test_another_model_writes_the_summaries(stage: Stage) -> None:
     side, small = stage.side(), stage.side(key="small")
-    side.answers.extend([*reads(8), Answer("Read."), *reads(8), Answer("Read again.")])
+    side.answers.extend([*reads(4), Answer("Read."), *reads(4), Answer("Read again.")])
     plugin = CompactionPlugin(
         context_window=WINDOW, settings=PLAIN, summarizer=summarizer(stage.anthropic(key="small"))
     )
@@ -430,7 +430,7 @@ class Watched(Gemini):
 
 
 async def test_a_summary_is_asked_for_with_the_connection_of_the_call(stage: Stage) -> None:
-    side = stage.side(*reads(8), Answer("Read."), *reads(8), Answer("Read."))
+    side = stage.side(*reads(4), Answer("Read."), *reads(4), Answer("Read."))
     safety = types.SafetySetting(
         category=types.HarmCategory.HARM_CATEGORY_HARASSMENT, threshold=types.HarmBlockThreshold.OFF
     )
@@ -460,8 +460,8 @@ async def test_an_image_does_not_make_a_summary_untrue(stage: Stage) -> None:
     said = [types.Part(text="See."), types.Part(inline_data=blob)]
     side.answers.append(Answer("A picture."))
     await hosted.say(types.Content(role="user", parts=said))
-    side.answers.extend([*reads(6), Answer("Read.")])
-    await hosted.say("Read six pages.")
+    side.answers.extend([*reads(3), Answer("Read.")])
+    await hosted.say("Read three pages.")
     count = len(compacted_ids(events))
     for _ in range(2):
         await hosted.say("And?")
@@ -534,6 +534,7 @@ def test_a_conversation_has_one_chain(messages: Sequence[Chat]) -> None:
     assert assert_same_chain(messages) > 1
 
 
+@pytest.mark.full
 @needs_data
 def test_recorded_sessions_have_the_same_chain() -> None:
     assert sum(assert_same_chain(session["messages"]) for session in islice(sessions(), 0, None, 6)) > 2_000

@@ -37,7 +37,7 @@ from tests.adapters.google_adk_stage import (
 )
 from tests.adapters.recall_scene import KNOWN, NOTICE, REQUEST, UNKNOWN, Reader, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
-from tests.cases import crossed, sampled
+from tests.cases import crossed, sampled, sampled_rows
 from tests.conversations import prose
 from tests.data import needs_data
 from tests.host_facts import by_host_facts
@@ -103,6 +103,7 @@ def test_the_host_has_its_say(fact: AdapterFact, model: str, provider: LoopbackP
     check_adapter(AgentHarness(provider, model), provider, fact)
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
@@ -135,12 +136,15 @@ async def test_rows_of_a_plugin(stage: Stage, tmp_path: Path, how: str, monkeypa
 
 @pytest.mark.parametrize(
     ("model", "is_streamed", "recall", "argument"),
-    [
-        ("gemini", False, True, "query"),
-        ("gemini", True, True, "handle"),
-        ("anthropic", True, True, "query"),
-        ("gemini", False, False, "query"),
-    ],
+    sampled_rows(
+        [
+            ("gemini", False, True, "query"),
+            ("anthropic", True, True, "query"),
+            ("gemini", True, True, "handle"),
+            ("gemini", False, False, "query"),
+        ],
+        2,
+    ),
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, model: str, is_streamed: bool, recall: bool, argument: str

@@ -22,7 +22,7 @@ def hosted(model: Any, *tools: Any, write: Any = in_place, background: bool = Fa
     return Hosted(agent(model, tools, **options), plugin)
 
 
-@pytest.mark.parametrize("is_streamed", sampled([False, True], 1), ids=["whole", "streamed"])
+@pytest.mark.parametrize("is_streamed", sampled([True, False], 1), ids=["streamed", "whole"])
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, is_streamed: bool) -> None:
     config = types.GenerateContentConfig(temperature=0.5)
     host = hosted(stage.gemini(), read_page, instruction="You read.", generate_content_config=config)
@@ -41,8 +41,8 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(stage
     side, end = stage.side(window=WINDOW), Answer(f'{{"text": "{DONE}"}}')
     side.think = lambda _: end
     host = hosted(stage.gemini(), output_schema=Report)
-    for page in range(PAGES):
-        assert await host.say(read_page(page)) == end.text
+    for page in range(0, PAGES, 4):
+        assert await host.say(read_page(page) * 4) == end.text
     assert not side.rejections
     assert {request.is_in_place for request in side.requests if request.is_summary} == {False}
 

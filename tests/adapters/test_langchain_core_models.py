@@ -27,6 +27,7 @@ from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from tests import careless_model
 from tests.adapters import summary_answers
 from tests.adapters.langchain_core_stage import SECRET, Stage, asked, file_tool
+from tests.cases import sampled
 
 REQUEST = SummaryRequest(
     system=SYSTEM_PROMPT,
@@ -40,6 +41,7 @@ REQUEST = SummaryRequest(
 WITH_ROOM = 900 + 8_192
 """The limit of an answer: the summary, and the room for reasoning."""
 both_clients = pytest.mark.parametrize("client", ["openai", "anthropic"])
+either_client = pytest.mark.parametrize("client", sampled(["openai", "anthropic"], 1))
 
 
 async def ask(model: Any, **options: Any) -> Summary:
@@ -70,7 +72,7 @@ async def test_a_summary_request_has_system_prompt_prompt_and_limit(stage: Stage
     assert answer.tool_calls == ()
 
 
-@both_clients
+@either_client
 async def test_sync_and_async_sessions_ask_the_same_model_time_and_again(stage: Stage, client: str) -> None:
     """An async client keeps its connections for the loop it was first used in; a sync caller must not leave it a dead one."""
     stage.side()
@@ -213,6 +215,6 @@ def test_a_function_has_no_facts() -> None:
     assert model_options(answering()).get("context_window", 1) is None
 
 
-@both_clients
+@either_client
 async def test_a_models_summary_gets_back_what_it_drops(stage: Stage, client: str) -> None:
     await careless_model.check(summarizer(getattr(stage, client)()), stage.side())

@@ -26,6 +26,7 @@ from tests.adapters import repair_dialects
 from tests.adapters.langchain_core_stage import Stage, asked
 from tests.adapters.repair_dialects import check_broken_histories, check_same_chain, check_whole_histories
 from tests.adapters.same_chain import CONVERSATIONS, HOSTED, chain
+from tests.cases import sampled
 from tests.data import needs_data, sessions
 from tests.provider import WORDINGS
 from tests.repairs import Dialect
@@ -33,7 +34,7 @@ from tests.repairs import Dialect
 FORMAT = LangChainFormat()
 
 
-@pytest.mark.parametrize("check", [check_broken_histories, check_whole_histories, check_same_chain])
+@pytest.mark.parametrize("check", sampled([check_same_chain, check_whole_histories, check_broken_histories], 2))
 def test_histories(check: Callable[[Dialect], None]) -> None:
     check(repair_dialects.langchain())
 
@@ -152,6 +153,7 @@ def assert_same_chain(messages: Sequence[Chat]) -> int:
     return len(wanted)
 
 
+@pytest.mark.full
 @needs_data
 def test_recorded_sessions_have_the_same_chain() -> None:
     runs = sum(assert_same_chain(session["messages"]) for session in itertools.islice(sessions(), 0, None, 6))

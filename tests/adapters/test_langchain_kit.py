@@ -21,7 +21,7 @@ from compaction_hooks.testing import ADAPTER_FACTS, AdapterFact, Opening, check_
 from tests.adapters import by_hand, compact_scene
 from tests.adapters.by_hand_rows import Process, check_rows
 from tests.adapters.compact_scene import check_compact, read_leaf
-from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, say, step_by_step, thread
+from tests.adapters.langchain_core_stage import WINDOW, Stage, both_ways, either_way, say, step_by_step, thread
 from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import DENIED, PATTERNS, check_denied_call, recorded_script
@@ -79,12 +79,11 @@ async def test_rows_of_a_middleware(stage: Stage, tmp_path: Path, how: str) -> N
 @pytest.mark.parametrize(
     ("api", "how", "saver", "recall", "argument"),
     [
-        ("openai", "sync", None, True, "query"),
-        ("openai", "streamed", InMemorySaver(), True, "handle"),
-        ("anthropic", "async", InMemorySaver(), True, "query"),
-        ("openai", "async", InMemorySaver(), False, "query"),
+        pytest.param("openai", "sync", None, True, "query", id="run without a thread"),
+        pytest.param("openai", "streamed", InMemorySaver(), True, "handle", id="streamed, misnamed argument"),
+        pytest.param("anthropic", "async", InMemorySaver(), True, "query", id="async", marks=pytest.mark.full),
+        pytest.param("openai", "async", InMemorySaver(), False, "query", id="without the tool"),
     ],
-    ids=["run without a thread", "streamed, misnamed argument", "async", "without the tool"],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, how: str, saver: InMemorySaver | None, recall: bool, argument: str
@@ -94,7 +93,7 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     await check_recall(stage.side(), lambda: say(agent, REQUEST, how, thread() if saver else None), recall, argument)
 
 
-@both_ways
+@either_way
 async def test_a_model_asks_for_a_compaction(stage: Stage, how: str) -> None:
     events: list[CompactionEvent] = []
     middleware = CompactionMiddleware(context_window=WINDOW, compact=True, on_event=events.append)
@@ -102,7 +101,7 @@ async def test_a_model_asks_for_a_compaction(stage: Stage, how: str) -> None:
     await check_compact(stage.side(), lambda: say(agent, compact_scene.REQUEST, how, thread()), events)
 
 
-@both_ways
+@either_way
 async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str) -> None:
     """The records come from the checkpoint, also if the tool is the first thing that runs there."""
     model, saver = stage.openai(), InMemorySaver()

@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from compaction_hooks import CompactionController
 from compaction_hooks.events import CompactionEvent
 from tests.adapters import native_run
-from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, run, spoken, thread
+from tests.adapters.langchain_core_stage import CountingSummarizer, Stage, asked, either_way, run, spoken, thread
 from tests.adapters.native_run import KEYWORDS, MODEL, REQUEST, RESULT, NativeSide
 from tests.adapters.server_compaction import (
     CLEARS,
@@ -31,6 +31,7 @@ from tests.adapters.server_compaction import (
     three_requests,
 )
 from tests.adapters.test_langchain import agent_of
+from tests.cases import sampled
 
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "context_management": ("anthropic", {"context_management": COMPACTS, "betas": ["compact-2026-01-12"]}),
@@ -50,7 +51,7 @@ def make_agent(model: Any, events: list[CompactionEvent]) -> Any:
     return agent_of(model, compaction, checkpointer=InMemorySaver())
 
 
-@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize("case", sampled(OPTIONS, 3))
 async def test_a_server_that_compacts_is_left_to_do_so(stage: Stage, case: str) -> None:
     side, events = stage.side(), list[CompactionEvent]()
     client, options = OPTIONS[case]
@@ -156,14 +157,14 @@ class Run:
 
 
 @by_anthropic
-@pytest.mark.parametrize("how", ["sync", "streamed"])
+@pytest.mark.parametrize("how", sampled(["streamed", "sync"], 1))
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, how: str) -> None:
     agent = Run(stage, how)
     await native_run.check_long_run(agent.native, agent.steps)
 
 
 @by_openai
-@pytest.mark.parametrize("how", ["sync", "async"])
+@either_way
 async def test_a_long_run_goes_on_behind_openais_item_until_the_key_changes(stage: Stage, how: str) -> None:
     agent = Run(stage, how)
     model = stage.openai(None, model="gpt-5.6-sol", use_responses_api=True)

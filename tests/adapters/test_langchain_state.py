@@ -193,6 +193,7 @@ async def test_time_travel(stage: Stage) -> None:
     graph_changes.check_travel_in_time(an_agent, stage)
 
 
+@pytest.mark.full
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     """LangChain drops the update of a call that raises: across processes a store keeps the record."""
     store = SQLiteStore(tmp_path / "records.db")

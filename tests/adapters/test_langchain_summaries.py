@@ -21,7 +21,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from pydantic import BaseModel
 
-from tests.adapters.langchain_core_stage import Stage, both_ways, said, say, thread
+from tests.adapters.langchain_core_stage import Stage, either_way, said, say, thread
 from tests.adapters.langgraph_stage import ModelInput, calls
 from tests.background_scene import check_background, check_end_of_loop
 from tests.cases import sampled, sampled_rows
@@ -64,7 +64,7 @@ def agent(
             ("anthropic", "async", True),
             ("anthropic", "sync", False),
         ],
-        2,
+        1,
     ),
 )
 async def test_the_middleware_asks_by_the_list_of_the_call(
@@ -84,7 +84,7 @@ async def test_what_middleware_inside_adds_is_sent_again(stage: Stage) -> None:
     assert asked.max_tokens > 8_192
 
 
-@both_ways
+@either_way
 async def test_a_wrapped_model_is_asked_by_the_list_of_the_call(stage: Stage, how: str) -> None:
     model = stage.openai(WINDOW)
     compact = CompactionNode(summarizer=in_place(model), **KEYWORDS)
@@ -181,14 +181,14 @@ async def check_detached(stage: Stage, graph: Any, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "write"), sampled_rows([("sync", summarizer), ("async", in_place), ("async", summarizer)], 2)
+    ("how", "write"), sampled_rows([("async", in_place), ("sync", summarizer), ("async", summarizer)], 1)
 )
 async def test_no_call_of_an_agent_waits_for_a_summary_in_the_background(stage: Stage, how: str, write: Any) -> None:
     model = stage.openai(WINDOW)
     await check_detached(stage, agent(model, write(model), background=True), how)
 
 
-@both_ways
+@either_way
 async def test_no_step_of_a_graph_waits_for_a_summary_in_the_background(stage: Stage, how: str) -> None:
     model = stage.openai(WINDOW)
     bound = model.bind_tools([read])

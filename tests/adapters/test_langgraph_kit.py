@@ -35,6 +35,7 @@ from tests.adapters.langchain_kit_stage import GraphHarness
 from tests.adapters.langgraph_stage import Model, calls, chat_graph, node_of, react_agent, wrapped_graph
 from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, recorded_script
+from tests.cases import sampled_rows
 from tests.data import needs_data
 from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
@@ -81,6 +82,7 @@ def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackPr
     check_adapter(harness(provider, kind), provider, fact)
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
@@ -134,8 +136,11 @@ async def test_an_interrupted_run_goes_on_after_a_manual_compaction(stage: Stage
 
 @pytest.mark.parametrize(
     ("how", "version", "recall"),
-    [("sync", "v1", True), ("streamed", "v2", True), ("sync", "v2", False)],
-    ids=["tools of the state", "streamed, tools by Send", "without the tool"],
+    [
+        pytest.param("sync", "v1", True, id="tools of the state"),
+        pytest.param("streamed", "v2", True, id="streamed, tools by Send"),
+        pytest.param("sync", "v2", False, id="without the tool", marks=pytest.mark.full),
+    ],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, how: str, version: str, recall: bool
@@ -155,7 +160,7 @@ async def test_a_model_asks_for_a_compaction(stage: Stage) -> None:
     await check_compact(stage.side(), lambda: say(agent, compact_scene.REQUEST, "sync", config), events)
 
 
-@pytest.mark.parametrize(("how", "version"), [("sync", "v1"), ("async", "v2")])
+@pytest.mark.parametrize(("how", "version"), sampled_rows([("sync", "v1"), ("async", "v2")], 1))
 async def test_a_thread_that_goes_on_in_another_process_recalls(stage: Stage, how: str, version: str) -> None:
     """The records come from the checkpoint, also if the tool is the first thing that runs there."""
     model, saver = stage.openai(), InMemorySaver()

@@ -171,12 +171,12 @@ async def test_a_recovery_in_the_model_node_is_checkpointed(stage: Stage, how: s
 
 async def test_messages_around_the_view_belong_to_the_conversation_of_the_node(stage: Stage) -> None:
     events: list[CompactionEvent] = []
-    side = stage.side(*[Answer("Noted. " * 300)] * 20)
+    side = stage.side(*[Answer("Noted. " * 300)] * 12)
     node = CompactionNode(context_window=WINDOW, on_event=events.append)
     model = stage.openai().bind_tools([heavy_tool(6_000)])
     around: Any = {"before": [BRIEF], "after": [HumanMessage("In JSON.")]}
     graph = wrapped_graph(node, model, **around, checkpointer=InMemorySaver())
-    for number in range(20):
+    for number in range(12):
         graph.invoke(question(number), thread())
     assert len(sessions_of(events)) >= 2
     assert {event.session_id for event in events} == {"thread"}

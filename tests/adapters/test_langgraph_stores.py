@@ -27,10 +27,14 @@ class FindsByBeginning(InMemoryStore):
         return found[offset : offset + limit]
 
 
-async def test_every_kind_of_store_keeps_the_contract(tmp_path: Path) -> None:
+@pytest.mark.full
+async def test_a_store_in_a_file_that_is_opened_again_keeps_the_contract(tmp_path: Path) -> None:
+    await check_store(lambda: open_store("langgraph sqlite", str(tmp_path / "store.db")))
+
+
+async def test_every_kind_of_store_keeps_the_contract() -> None:
     for store in (InMemoryStore(), FindsByBeginning()):
         await check_store(lambda store=store: BaseStoreRecordStore(store))  # type: ignore[misc]
-    await check_store(lambda: open_store("langgraph sqlite", str(tmp_path / "store.db")))
     aio = pytest.importorskip("langgraph.store.sqlite.aio")
     async with aio.AsyncSqliteStore.from_conn_string(":memory:") as connected:
         await connected.setup()

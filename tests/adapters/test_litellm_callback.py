@@ -57,7 +57,7 @@ class Logged(CustomLogger):
         self.answered.set()
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("stream", [pytest.param(False, marks=pytest.mark.full), True], ids=["whole", "stream"])
 async def test_async_calls_are_compacted(stage: Stage, stream: bool) -> None:
     side, messages = stage.side(), task(60)
     before = list(messages)

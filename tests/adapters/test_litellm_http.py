@@ -12,6 +12,7 @@ from tests import careless_model
 from tests.adapters import litellm_stage, summary_answers
 from tests.adapters.litellm_stage import (
     BOTH,
+    EITHER,
     SECRET,
     TOO_LONG,
     WINDOW,
@@ -46,6 +47,7 @@ async def test_the_called_model_writes_the_summary(stage: Stage, api: str) -> No
     assert said(await made(messages=task(TOO_LONG), **arguments)) == "Ready."
     asked, answered = side.requests
     assert (asked.is_summary, answered.is_summary) == (True, False)
+    assert "<conversation>" in json.dumps(asked.messages)  # the whole prompt
     assert SECRET in json.dumps(answered.body)
     assert asked.body["model"] == answered.body["model"]
     assert 77 < asked.max_tokens - REASONING_TOKENS <= CompactionSettings().budget(WINDOW).summary
@@ -55,7 +57,12 @@ async def test_the_called_model_writes_the_summary(stage: Stage, api: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("api", "model"), [("openai", "gpt-4o-mini"), ("openai", "gpt-5.2"), ("anthropic", "claude-opus-4-7")]
+    ("api", "model"),
+    [
+        pytest.param("openai", "gpt-4o-mini", marks=pytest.mark.full),
+        ("openai", "gpt-5.2"),
+        ("anthropic", "claude-opus-4-7"),
+    ],
 )
 async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(
     stage: Stage, api: str, model: str
@@ -63,7 +70,7 @@ async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(
     await summary_answers.check(stage.side(window=200_000), summarizer(**getattr(stage, api)(model)))
 
 
-@BOTH
+@EITHER
 async def test_a_summarizer_asks_its_own_model(stage: Stage, function: Any) -> None:
     side, other = stage.side(), stage.side(key="-other")
     own = summarizer(**stage.openai(key="-other", max_tokens=3_000))
@@ -183,7 +190,7 @@ def test_a_logger_fn_of_the_user_is_called_too(stage: Stage) -> None:
     assert seen == ["pre_api_call", "post_api_call"]
 
 
-@BOTH
+@EITHER
 async def test_an_answer_cut_by_the_window_is_asked_for_again(stage: Stage, function: Any) -> None:
     cut = Answer("Once upon a", stop="length", usage=Usage(input_tokens=8_000, output_tokens=192))
     side = stage.side(cut, Answer("The whole story."))
@@ -219,5 +226,6 @@ async def test_a_conversation_is_compacted_pinned_and_undone_between_calls(stage
     assert not side.rejections
 
 
+@pytest.mark.full
 async def test_a_models_summary_gets_back_what_it_drops(stage: Stage) -> None:
     await careless_model.check(summarizer(**stage.openai()), stage.side())

@@ -127,6 +127,7 @@ def test_the_host_has_its_say(fact: AdapterFact, way: str, provider: LoopbackPro
 
 
 @needs_data
+@pytest.mark.full
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(Harness("openai"), provider, recorded_script(pattern))
@@ -135,7 +136,7 @@ def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProv
 MESSAGES = [system(), *talk(10)]
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("how", ["sync", pytest.param("async", marks=pytest.mark.full)])
 async def test_rows_of_a_wrapped_function(stage: Stage, tmp_path: Path, how: str) -> None:
     side, call = stage.side(), {"messages": MESSAGES, "metadata": {"session_id": ID}, **stage.openai()}
 
@@ -149,7 +150,7 @@ async def test_rows_of_a_wrapped_function(stage: Stage, tmp_path: Path, how: str
 
 # litellm 1.81 leaves a coroutine of its own log unawaited if the loop of `asyncio.run` ends first.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:coroutine:RuntimeWarning")
-@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("how", [pytest.param("sync", marks=pytest.mark.full), "async"])
 async def test_rows_of_a_callback(stage: Stage, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     side, call = stage.side(), {"messages": MESSAGES, **stage.openai()}
 
@@ -197,7 +198,9 @@ def run_loop(
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
-@pytest.mark.parametrize(("is_streamed", "recall"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("is_streamed", "recall"), [pytest.param(False, True, marks=pytest.mark.full), (True, True), (False, False)]
+)
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(stage: Stage, is_streamed: bool, recall: bool) -> None:
     completion = with_compaction(litellm.completion, context_window=RECALL_WINDOW, recall=recall, notice=NOTICE)
 

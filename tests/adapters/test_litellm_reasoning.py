@@ -1,6 +1,7 @@
 """Calls of models that bind their thinking to the messages before it, behind litellm's own client of Anthropic."""
 
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import pytest
@@ -54,7 +55,18 @@ def router(stage: Stage, model: str) -> tuple[Any, dict[str, Any]]:
     return made.acompletion, {"model": "group"}
 
 
-@crossed(model=[BINDING, HIDDEN], how=["completion", "acompletion", "streamed", "router"])
+HOWS = ("completion", "acompletion", "streamed", "router")
+DIFFERENT = {("streamed", BINDING), ("router", HIDDEN)}
+"""The cases that the fast suite has."""
+
+
+@pytest.mark.parametrize(
+    ("how", "model"),
+    [
+        pytest.param(*case, marks=() if case in DIFFERENT else pytest.mark.full)
+        for case in product(HOWS, (BINDING, HIDDEN))
+    ],
+)
 async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> None:
     """Retries are left for other errors."""
     if how == "streamed" and IS_OLD:
@@ -72,6 +84,7 @@ async def test_no_call_ends_in_a_refusal(stage: Stage, model: str, how: str) -> 
     assert len(thoughts) == len(reading.answers)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [BINDING, HIDDEN])
 async def test_no_call_of_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
     """litellm (1.106) sends no redacted blocks back to Converse."""
@@ -96,8 +109,11 @@ async def test_signatures_of_another_route_are_left_out(stage: Stage, function: 
     assert signer.sent[-1] > 1
 
 
-@pytest.mark.parametrize("field", ["thinking_blocks", "reasoning_details"])
-@crossed(model=[BINDING, HIDDEN], function=[litellm.completion, litellm.acompletion])
+@crossed(
+    field=["thinking_blocks", "reasoning_details"],
+    model=[BINDING, HIDDEN],
+    function=[litellm.completion, litellm.acompletion],
+)
 async def test_no_copy_of_stale_thinking_is_sent_to_a_gateway(
     stage: Stage, model: str, function: Any, field: str
 ) -> None:

@@ -16,8 +16,8 @@ from compaction_hooks import (
     parse_overflow,
 )
 from tests.adapters import litellm_stage
-from tests.adapters.litellm_stage import BOTH, SECRET, WINDOW, Stage, got, litellm, said, statuses, task, whole
-from tests.cases import folded, sampled
+from tests.adapters.litellm_stage import BOTH, EITHER, SECRET, WINDOW, Stage, got, litellm, said, statuses, task, whole
+from tests.cases import crossed, folded, sampled
 from tests.conversations import Scripted, talk, user
 from tests.provider import WORDINGS, Answer, Rejection
 from tests.provider.wordings import Sizes, build_rejection, openai_error
@@ -41,7 +41,7 @@ def compacted(function: Any, window: int | None = BELIEVED, **keywords: Any) -> 
 # -- an overflow
 
 
-@pytest.mark.parametrize("wording", sampled([name for name in WORDINGS if WORDINGS[name].text], 6))
+@pytest.mark.parametrize("wording", sampled([name for name in WORDINGS if WORDINGS[name].text], 2))
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
 def test_every_wording_is_recovered_by_one_resend(stage: Stage, api: str, wording: str) -> None:
     """Also those that litellm takes for any bad request; the limit is read if it is stated."""
@@ -59,8 +59,7 @@ def test_every_wording_is_recovered_by_one_resend(stage: Stage, api: str, wordin
     assert SECRET in str(side.requests[1].messages)
 
 
-@BOTH
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@crossed(function=[litellm.completion, litellm.acompletion], stream=[False, True])
 async def test_retries_do_not_resend_an_overflow(stage: Stage, function: Any, stream: bool) -> None:
     side = stage.side()
     answer = await got(compacted(function)(messages=task(40), num_retries=2, stream=stream, **stage.openai()))
@@ -79,7 +78,7 @@ async def test_a_policy_for_bad_requests_does_not_resend_an_overflow(stage: Stag
     assert statuses(side)[2:] == [400, 400, 200]
 
 
-@BOTH
+@EITHER
 async def test_an_overflow_after_another_error_is_compacted(stage: Stage, function: Any) -> None:
     too_long = build_rejection("openai", Sizes(WINDOW, 2 * WINDOW, 0))
     side = stage.side(BAD, too_long, Answer("Ready."), window=BELIEVED)
@@ -88,7 +87,7 @@ async def test_an_overflow_after_another_error_is_compacted(stage: Stage, functi
     assert sizes[0] == sizes[1] > sizes[2]
 
 
-@BOTH
+@EITHER
 async def test_a_second_overflow_is_raised_with_the_providers_error(stage: Stage, function: Any) -> None:
     side = stage.side()
     side.reject_next = 5
@@ -111,15 +110,21 @@ async def test_a_second_overflow_is_raised_with_the_providers_error(stage: Stage
     },
 )
 async def test_other_errors_are_sent_again(
-    stage: Stage, function: Any, error: Rejection, number: int | None, sent: int
+    stage: Stage,
+    function: Any,
+    error: Rejection,
+    number: int | None,
+    sent: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0)
     side = stage.side(*[error] * 9)
     with pytest.raises(openai.APIError):
         await got(compacted(function)(messages=task(2), num_retries=number, **stage.openai()))
     assert len(side.requests) == sent
 
 
-@BOTH
+@EITHER
 async def test_the_providers_error_comes_also_if_litellms_rules_have_moved(
     stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +151,7 @@ async def test_the_providers_error_comes_also_if_litellms_rules_have_moved(
         await got(made(messages=task(2), retry_policy={"BadRequestErrorRetries": 1}, **options))
 
 
-@BOTH
+@EITHER
 async def test_after_a_rate_limit_the_wait_grows(stage: Stage, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
@@ -179,7 +184,7 @@ async def test_retries_of_the_whole_process_are_kept(
 # -- fallbacks
 
 
-@BOTH
+@EITHER
 async def test_an_overflow_is_compacted_before_anything_falls_back(stage: Stage, function: Any) -> None:
     side, other = stage.side(wording="groq"), stage.side(key="-other")
     fallbacks = {"fallbacks": [stage.openai("gpt-4o", key="-other")], "context_window_fallback_dict": {"x": "y"}}
@@ -188,7 +193,7 @@ async def test_an_overflow_is_compacted_before_anything_falls_back(stage: Stage,
     assert not other.requests
 
 
-@BOTH
+@EITHER
 async def test_another_error_falls_back_to_views_that_fit_each_model(
     stage: Stage, function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,7 +211,7 @@ async def test_another_error_falls_back_to_views_that_fit_each_model(
     ]
 
 
-@BOTH
+@EITHER
 async def test_a_larger_model_is_asked_if_compaction_did_not_help(stage: Stage, function: Any) -> None:
     """`context_window_fallback_dict`: model to larger model."""
     side = stage.side()
@@ -221,19 +226,22 @@ async def test_a_larger_model_is_asked_if_compaction_did_not_help(stage: Stage, 
 
 # -- a router
 
-WAYS = pytest.mark.parametrize("way", ["completion", "acompletion"])
-PLACES = pytest.mark.parametrize("place", ["router", "call"])
+WAYS = ["completion", "acompletion"]
+PLACES = ["router", "call"]
+by_way = pytest.mark.parametrize("way", WAYS)
 LARGER: dict[str, Any] = {"context_window_fallbacks": [{"small": ["large"]}]}
 
 
 def routed(stage: Stage, **options: Any) -> Any:
-    """Return a router with two names, "small" and "large", for a side of the provider each."""
-    models = [stage.deployment("small"), stage.deployment("large", key="-large", model="gpt-4.1")]
-    return litellm.Router(model_list=models, retry_after=0, **options)
+    """Return a router with two names, "small" and "large", for a side of the provider each.
+
+    "small" has two deployments: a router waits before it asks a single one again.
+    """
+    small, large = stage.deployment("small"), stage.deployment("large", key="-large", model="gpt-4.1")
+    return litellm.Router(model_list=[small, stage.deployment("small", model="gpt-4o"), large], **options)
 
 
-@WAYS
-@PLACES
+@crossed(way=WAYS, place=PLACES)
 async def test_a_router_compacts_before_it_retries_and_falls_back(stage: Stage, way: str, place: str) -> None:
     side, large = stage.side(), stage.side(key="-large", window=100_000)
     at_router, at_call = (LARGER, {}) if place == "router" else ({}, LARGER)
@@ -243,8 +251,7 @@ async def test_a_router_compacts_before_it_retries_and_falls_back(stage: Stage, 
     assert not large.requests
 
 
-@WAYS
-@PLACES
+@crossed(way=WAYS, place=PLACES)
 async def test_a_router_falls_back_if_compaction_did_not_help(stage: Stage, way: str, place: str) -> None:
     side, large = stage.side(), stage.side(Answer("Large."), key="-large")
     side.reject_next = 2
@@ -256,7 +263,7 @@ async def test_a_router_falls_back_if_compaction_did_not_help(stage: Stage, way:
     assert statuses(large) == [200]
 
 
-@WAYS
+@by_way
 async def test_a_router_keeps_its_retries_and_fallbacks_for_other_errors(stage: Stage, way: str) -> None:
     side, large = stage.side(*[DOWN] * 9), stage.side(Answer("Large."), key="-large")
     router = routed(stage, fallbacks=[{"small": ["large"]}])
@@ -266,7 +273,7 @@ async def test_a_router_keeps_its_retries_and_fallbacks_for_other_errors(stage: 
     assert (statuses(side), statuses(large)) == ([500, 500], [200])
 
 
-@WAYS
+@by_way
 async def test_a_routers_own_check_is_an_overflow_too(stage: Stage, way: str) -> None:
     """`enable_pre_call_checks`: the router refuses a request without sending it; its names and windows are known."""
     side = stage.side()

@@ -40,7 +40,7 @@ from tests.conversations import PLAIN, prose
 from tests.data import needs_data, sessions
 from tests.provider import Answer, Call
 
-PAGE = "A page of the manual. " * 500
+PAGE = "A page of the manual. " * 1_000
 
 
 @function_tool
@@ -59,7 +59,7 @@ def compacted(events: Iterable[CompactionEvent]) -> set[str]:
 
 async def test_agents_that_name_their_model_need_nothing_but_the_run_config(stage: Stage) -> None:
     """The model of a name, the system prompt and the tools of each call count; the session stays whole."""
-    side, session = stage.side(*reads(12)), SQLiteSession("thread")
+    side, session = stage.side(*reads(6)), SQLiteSession("thread")
     events: list[CompactionEvent] = []
     provider = CompactionModelProvider(
         provider=OpenAIProvider(openai_client=stage.client()),
@@ -71,7 +71,7 @@ async def test_agents_that_name_their_model_need_nothing_but_the_run_config(stag
     config = provider.run_config(session, workflow_name="Reading")
     result = await Runner.run(agent, "Begin.", session=session, run_config=config, max_turns=20)
     assert result.final_output == "I have read it."
-    assert len(await session.get_items()) == len(result.to_input_list()) == 2 * 12 + 2
+    assert len(await session.get_items()) == len(result.to_input_list()) == 2 * 6 + 2
     assert SECRET in str(side.model_requests[-1].messages)
     assert {request.body["model"] for request in side.requests} == {"gpt-5"}
     assert compacted(events) == {"thread"}
@@ -82,7 +82,7 @@ async def test_agents_that_name_their_model_need_nothing_but_the_run_config(stag
 
 
 async def test_a_handoff_goes_on_with_the_conversation_and_its_summary(stage: Stage) -> None:
-    side = stage.side(*reads(6)[:-1], Answer(calls=(Call("transfer_to_writer", {}),)), *reads(4, "Written."))
+    side = stage.side(*reads(3)[:-1], Answer(calls=(Call("transfer_to_writer", {}),)), *reads(2, "Written."))
     events: list[CompactionEvent] = []
     asked = CountingSummarizer()
     provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN, summarizer=asked, on_event=events.append)
@@ -101,7 +101,7 @@ async def test_a_handoff_goes_on_with_the_conversation_and_its_summary(stage: St
 async def test_an_agent_as_a_tool_has_a_conversation_of_its_own(stage: Stage) -> None:
     """The SDK gives its runs the outer run's configuration."""
     outer = [Answer(calls=(Call("ask_reader", {"input": f"Read the manual, part {part}."}),)) for part in range(2)]
-    side, inner = stage.side(*outer, Answer("Done.")), stage.side(*reads(7), *reads(7), key="-inner")
+    side, inner = stage.side(*outer, Answer("Done.")), stage.side(*reads(4), *reads(4), key="-inner")
     events: list[CompactionEvent] = []
     provider = CompactionModelProvider(context_window=WINDOW, on_event=events.append)
     inner_stage = Stage(stage.provider, f"{stage.key}-inner")
@@ -130,7 +130,7 @@ async def test_runs_without_a_session_are_named_by_their_group_or_their_beginnin
 
 
 async def test_the_models_of_a_run_config_are_wrapped_and_its_filter_comes_first(stage: Stage) -> None:
-    side = stage.side(*reads(12))
+    side = stage.side(*reads(6))
     seen: list[int] = []
 
     async def drop_first(data: CallModelData[Any]) -> ModelInputData:
@@ -141,7 +141,7 @@ async def test_the_models_of_a_run_config_are_wrapped_and_its_filter_comes_first
     config = provider.run_config("thread", model=stage.responses(), call_model_input_filter=drop_first)
     told: list[Any] = [{"role": "user", "content": text} for text in ("Forget this.", "Begin.")]
     await Runner.run(Agent("reader", tools=[read_manual]), told, run_config=config, max_turns=20)
-    assert seen == [2 + 2 * step for step in range(13)]
+    assert seen == [2 + 2 * step for step in range(7)]
     sent = [str(request.messages) for request in side.model_requests]
     assert [text for text in sent if "Forget this." in text] == []
     assert "Begin." in sent[0]
@@ -210,7 +210,7 @@ async def test_compaction_is_left_to_the_server(stage: Stage, settings: ModelSet
 
 
 async def test_a_conversation_that_the_server_keeps_is_left_to_it(stage: Stage) -> None:
-    side, events = stage.side(*reads(12)), list[CompactionEvent]()
+    side, events = stage.side(*reads(6)), list[CompactionEvent]()
     side.window = 10**6
     provider = CompactionModelProvider(
         context_window=WINDOW, settings=CompactionSettings(trigger_tokens=2_000), on_event=events.append
@@ -219,11 +219,11 @@ async def test_a_conversation_that_the_server_keeps_is_left_to_it(stage: Stage) 
     config = provider.run_config("thread")
     await Runner.run(agent, "Begin.", run_config=config, auto_previous_response_id=True, max_turns=20)
     assert compacted(events) == set()
-    assert [len(request.body["input"]) for request in side.requests] == [1] * 13
+    assert [len(request.body["input"]) for request in side.requests] == [1] * 7
 
 
 async def test_what_the_server_did_not_keep_is_the_conversations_own_list(stage: Stage) -> None:
-    stage.side(Answer("Yes."), *reads(12))
+    stage.side(Answer("Yes."), *reads(6))
     events: list[CompactionEvent] = []
     provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN, on_event=events.append)
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual])
@@ -239,8 +239,8 @@ async def test_what_the_server_did_not_keep_is_the_conversations_own_list(stage:
 async def test_a_session_keeps_all_items_whatever_is_loaded_of_it(stage: Stage) -> None:
     """openai-agents-python #5010: a limited window was compacted, and the rest of the store deleted."""
     side, session = (
-        stage.side(*reads(9), Answer("Yes.")),
-        SQLiteSession("thread", session_settings=SessionSettings(limit=12)),
+        stage.side(*reads(5), Answer("Yes.")),
+        SQLiteSession("thread", session_settings=SessionSettings(limit=6)),
     )
     provider = CompactionModelProvider(context_window=WINDOW)
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual])
@@ -266,7 +266,7 @@ async def test_an_overflow_has_one_error_for_all_models(stage: Stage) -> None:
 
 
 async def test_another_model_writes_the_summaries(stage: Stage) -> None:
-    side, other = stage.side(*reads(9)), stage.side(key="-cheap")
+    side, other = stage.side(*reads(5)), stage.side(key="-cheap")
     cheap = Stage(stage.provider, f"{stage.key}-cheap")
     controller = CompactionController(context_window=WINDOW, settings=PLAIN, summarizer=summarizer(cheap.chat("small")))
     provider = CompactionModelProvider(controller)
@@ -304,6 +304,7 @@ def items_of(messages: Iterable[Any]) -> list[Any]:
     return items
 
 
+@pytest.mark.full
 @needs_data
 def test_recorded_sessions_have_one_chain_in_items_and_in_what_the_sdk_sends() -> None:
     checked = 0
@@ -324,7 +325,7 @@ def test_recorded_sessions_have_one_chain_in_items_and_in_what_the_sdk_sends() -
 async def test_a_resumed_run_recalls_nothing_of_the_run_before_it(stage: Stage) -> None:
     """Its tools run before its first model call, in the context of whichever run was before."""
     ask = Answer(calls=(Call("recall", {"query": "code of the vault"}),))
-    stage.side(ask, *reads(8, "Bob is done."), ask, Answer("Alice is done."))
+    stage.side(ask, *reads(4, "Bob is done."), ask, Answer("Alice is done."))
     provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN, summarizer=CountingSummarizer())
     approved = replace(provider.recall_tool(), needs_approval=True)
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual, approved])
@@ -360,7 +361,7 @@ async def test_arguments_of_recall_that_are_no_object_end_no_run(stage: Stage, a
 
 
 async def test_views_of_agents_without_the_recall_tool_do_not_name_it(stage: Stage) -> None:
-    side, events = stage.side(*reads(9)), list[CompactionEvent]()
+    side, events = stage.side(*reads(5)), list[CompactionEvent]()
     provider = CompactionModelProvider(context_window=WINDOW, on_event=events.append)
     provider.recall_tool()  # of another agent
     agent = Agent("helper", model=provider.wrap(stage.responses()), tools=[read_manual])
@@ -370,7 +371,7 @@ async def test_views_of_agents_without_the_recall_tool_do_not_name_it(stage: Sta
 
 
 async def test_a_call_that_the_provider_may_not_store_has_such_a_summary(stage: Stage) -> None:
-    side = stage.side(*reads(9))
+    side = stage.side(*reads(5))
     provider = CompactionModelProvider(context_window=WINDOW, settings=PLAIN)
     settings = ModelSettings(store=False)
     agent = Agent("reader", model=provider.wrap(stage.responses()), tools=[read_manual], model_settings=settings)

@@ -20,7 +20,7 @@ from tests.adapters.compact_scene import check_compact, read_leaf
 from tests.adapters.openai_agents_stage import Stage, function_tools
 from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall, read_page
 from tests.adapters.stage import PATTERNS, WINDOW, own_event_loop, recorded_script
-from tests.cases import crossed
+from tests.cases import crossed, sampled_rows
 from tests.data import needs_data
 from tests.host_facts import by_host_facts
 from tests.provider import Answer, LoopbackProvider
@@ -91,6 +91,7 @@ def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackPr
     check_adapter(Harness(provider, kind), provider, fact)
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
@@ -124,7 +125,8 @@ async def test_rows_of_a_provider(stage: Stage, tmp_path: Path, how: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("way", "recall", "argument"), [("run", True, "query"), ("streamed", True, "handle"), ("run", False, "query")]
+    ("way", "recall", "argument"),
+    sampled_rows([("run", True, "query"), ("streamed", True, "handle"), ("run", False, "query")], 2),
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, way: str, recall: bool, argument: str

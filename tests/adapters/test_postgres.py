@@ -63,6 +63,7 @@ async def async_pool(url: str) -> AsyncIterator[Any]:
         yield opened
 
 
+@pytest.mark.full
 async def test_keeps_the_contract(url: str) -> None:
     await check_store(lambda: PostgresStore(url))
 

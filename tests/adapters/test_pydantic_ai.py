@@ -16,7 +16,6 @@ from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.models.function import FunctionModel
-from pydantic_ai.usage import UsageLimits
 
 from compaction_hooks import CompactionController, CompactionFinished, CompactionStarted, ContextPressure, Message
 from compaction_hooks.errors import ConfigurationError
@@ -42,16 +41,17 @@ from tests.provider import Answer
 
 
 async def test_a_long_run_stays_inside_the_window_and_its_history_whole(stage: Stage) -> None:
-    side, events = stage.side(*steps(26)), list[CompactionEvent]()
+    side, events = stage.side(*steps(13)), list[CompactionEvent]()
     compaction = Compaction[None](
         context_window=WINDOW, settings=SUMMARIZE, summary_prompt="In French, please.", on_event=events.append
     )
-    agent = reader(stage.openai(model="own"), compaction, system_prompt="You read files.", instructions="Never write.")
+    prompts = {"system_prompt": "You read files.", "instructions": "Never write."}
+    agent = reader(stage.openai(model="own"), compaction, tokens=1_600, **prompts)
     heard = listen(agent, CompactionStatusEvent)
     result = await agent.run("Read everything.", conversation_id="c")
     assert result.output == "All read."
     assert not side.rejections
-    assert len(result.all_messages()) == len(result.new_messages()) == 54
+    assert len(result.all_messages()) == len(result.new_messages()) == 28
     assert SECRET not in texts(result.all_messages())
 
     last = side.model_requests[-1]
@@ -91,7 +91,7 @@ async def test_a_request_costs_only_its_new_messages(stage: Stage, monkeypatch: 
             return super().read(message)
 
     monkeypatch.setattr("compaction_adapters.pydantic_ai.capability.PydanticAIFormat", Reading)
-    stage.side(*steps(40), Answer("Again."))
+    stage.side(*steps(20), Answer("Again."))
     agent = reader(stage.openai(), Compaction(context_window=200_000, estimator=Counting()), tokens=20)
     first = (await agent.run("Read all.")).all_messages()
     assert len(sized) < 1.1 * len(first)
@@ -124,7 +124,7 @@ async def test_instructions_and_tools_count_from_the_first_request_on(
 
 async def test_the_window_is_that_of_the_model_in_use(stage: Stage) -> None:
     """Another capability may choose a smaller model; input and output share the window, so a reserve stays free."""
-    large, small = stage.side(key="large", window=200_000), stage.side(*steps(20), key="small", window=12_000)
+    large, small = stage.side(key="large", window=200_000), stage.side(*steps(12), key="small", window=12_000)
     chosen = stage.openai("small", profile={"context_window": 12_000})
 
     def choose(_: RunContext[None], request: ModelRequestContext) -> None:
@@ -158,16 +158,17 @@ async def test_messages_for_one_request_are_compacted_with_it_and_not_kept(stage
 
 
 async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(stage: Stage) -> None:
-    side = stage.side(*steps(50), *steps(1), Answer("Alone."))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE, persist=True))
-    result = await agent.run("Read everything.", usage_limits=UsageLimits(request_limit=None))
+    side = stage.side(*steps(24), *steps(1), Answer("Alone."))
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, persist=True)
+    agent = reader(stage.openai(), compaction, tokens=1_600)
+    result = await agent.run("Read everything.")
     summaries = [texts(request.messages) for request in side.requests if request.is_summary]
     assert len(summaries) >= 3
     assert "previous-summary" in summaries[-1]
     assert texts(side.model_requests[-1].messages).count(SECRET) == 1
 
     loaded = stored(result.all_messages())
-    assert len(loaded) < 40
+    assert len(loaded) < 20
     assert [message.metadata for message in loaded if message.metadata] == [{SUMMARY_KEY: True}]
     assert (await agent.run("And again.", message_history=loaded)).output == "All read."
     assert sum(request.is_summary for request in side.requests) == len(summaries)
@@ -176,16 +177,17 @@ async def test_persisted_messages_hold_one_summary_and_go_on_here_and_elsewhere(
 
 
 async def test_a_history_processor_keeps_a_run_inside_the_window(stage: Stage) -> None:
-    side = stage.side(Answer("Done."), *steps(30))
+    side = stage.side(Answer("Done."), *steps(14))
+    processor = ProcessHistory(history_processor(settings=SUMMARIZE))
     model = stage.openai(profile={"context_window": WINDOW})
-    agent = reader(model, ProcessHistory(history_processor(settings=SUMMARIZE)), instructions=prose(2_000))
+    agent = reader(model, processor, tokens=1_600, instructions=prose(2_000))
     history = spoken(2)
     assert (await agent.run("Go on.", message_history=history)).all_messages()[:4] == history
 
     result = await agent.run("Read everything.")
     assert result.output == "All read."
     assert not side.rejections
-    assert len(result.all_messages()) < 62
+    assert len(result.all_messages()) < 30
     assert SECRET in texts(result.all_messages())
     assert result.usage.requests == len(side.requests) - 1
 
@@ -216,7 +218,7 @@ def test_wrong_use_gets_a_clear_error(make: Any, text: str) -> None:
 
 async def test_an_agent_can_be_defined_in_a_spec(stage: Stage) -> None:
     """The capability has its class's name; settings are fields, or such fields for each model."""
-    side, by_model = stage.side(*steps(30)), {"scripted": {"clear_tool_results": False}, "*": {}}
+    side, by_model = stage.side(*steps(12)), {"scripted": {"clear_tool_results": False}, "*": {}}
     spec = {"Compaction": {"context_window": WINDOW, "persist": True, "settings": by_model}}
     agent: Agent[None, str] = Agent.from_spec(
         {"capabilities": [spec]}, custom_capability_types=[Compaction], model=stage.openai()
@@ -224,7 +226,7 @@ async def test_an_agent_can_be_defined_in_a_spec(stage: Stage) -> None:
 
     @agent.tool_plain
     def read_file(path: str) -> str:
-        return f"{path} {prose(800)}"
+        return f"{path} {prose(1_600)}"
 
     result = await agent.run("Read all.")
     assert not side.rejections

@@ -95,7 +95,7 @@ async def test_a_rewind_and_back_here_and_in_another_process(stage: Stage, tmp_p
     check_never_rejected(talk.side)
 
 
-@pytest.mark.parametrize("edit", ["of an answer, in place", "without a turn"])
+@pytest.mark.parametrize("edit", ["of an answer, in place", pytest.param("without a turn", marks=pytest.mark.full)])
 async def test_a_summary_of_edited_messages_is_not_sent(stage: Stage, edit: str) -> None:
     talk = opened(stage)
     await talk.say_until_summarized()

@@ -126,12 +126,13 @@ def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackPr
 
 
 @needs_data
+@pytest.mark.full
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(AgentHarness(provider, "openai", persist=False), provider, recorded_script(pattern))
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("how", [pytest.param("sync", marks=pytest.mark.full), "async"])
 async def test_rows_of_a_capability(stage: Stage, tmp_path: Path, how: str) -> None:
     side, history = stage.side(Answer("Yes.")), spoken(5)
     said: list[ModelMessage] = []
@@ -196,7 +197,11 @@ async def test_in_a_running_loop_the_async_method_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("api", "is_streamed", "recall", "argument"),
-    [("openai", False, True, "query"), ("anthropic", True, True, "handle"), ("openai", True, False, "query")],
+    [
+        pytest.param("openai", False, True, "query", marks=pytest.mark.full),
+        ("anthropic", True, True, "handle"),
+        ("openai", True, False, "query"),
+    ],
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, api: str, is_streamed: bool, recall: bool, argument: str

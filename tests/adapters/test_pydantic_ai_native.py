@@ -53,6 +53,12 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
     "context_management in extra_body": ("openai", {"extra_body": {"context_management": COMPACTS}}, []),
 }
 """By the option that is named: the client, the settings of its model, and other capabilities."""
+DIFFERENT = {
+    "anthropic_context_management of AnthropicCompaction",
+    "compaction of OpenAICompaction",
+    "openai_conversation_id",
+}
+"""The cases that the fast suite has."""
 
 
 def make_agent(model: Any, events: list[CompactionEvent], *others: Any) -> Agent[None, str]:
@@ -62,7 +68,9 @@ def make_agent(model: Any, events: list[CompactionEvent], *others: Any) -> Agent
     return Agent(model, capabilities=[compaction, *others])
 
 
-@pytest.mark.parametrize("case", OPTIONS)
+@pytest.mark.parametrize(
+    "case", [case if case in DIFFERENT else pytest.param(case, marks=pytest.mark.full) for case in OPTIONS]
+)
 async def test_a_server_that_compacts_is_left_to_do_so(stage: Stage, case: str) -> None:
     side, events = stage.side(), list[CompactionEvent]()
     client, settings, others = OPTIONS[case]
@@ -148,7 +156,7 @@ class Run:
 
 
 @by_anthropic
-@pytest.mark.parametrize("prompt", ["system_prompt", "instructions"])
+@pytest.mark.parametrize("prompt", ["system_prompt", pytest.param("instructions", marks=pytest.mark.full)])
 async def test_a_long_run_goes_on_behind_anthropics_block(stage: Stage, prompt: str) -> None:
     agent = Run(stage, **{prompt: "Be brief."})
     await native_run.check_long_run(agent.native, agent.steps)

@@ -70,10 +70,10 @@ async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: b
     if revealed_by == "code" and not hasattr(RunContext, "load_capability"):
         pytest.skip("this pydantic-ai loads no capability by code")
     ask = Call("weather", {"city": "Rome"})
-    side = stage.side(Answer(calls=(REVEALS[revealed_by],)), *steps(26)[:-1], Answer(calls=(ask,)), Answer("Done."))
+    side = stage.side(Answer(calls=(REVEALS[revealed_by],)), *steps(12)[:-1], Answer(calls=(ask,)), Answer("Done."))
     compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, persist=persist)
     capabilities = [compaction] if revealed_by == "a search" else [RHYMES, compaction]
-    agent = reader(getattr(stage, kind)(), *capabilities)
+    agent = reader(getattr(stage, kind)(), *capabilities, tokens=1_600)
     if revealed_by == "a search":
         agent.tool_plain(defer_loading=True)(weather)
 
@@ -92,8 +92,8 @@ async def test_tools_stay_available_after_a_summary(revealed_by: str, persist: b
 
 
 async def test_calls_next_to_a_pinned_search_keep_their_results(stage: Stage) -> None:
-    side = stage.side(Answer(calls=(*reads("a.py", "b.py").calls, SEARCH)), *steps(26))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE))
+    side = stage.side(Answer(calls=(*reads("a.py", "b.py").calls, SEARCH)), *steps(12))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE), tokens=1_600)
     agent.tool_plain(defer_loading=True)(weather)
     assert (await agent.run("Go on.")).output == "All read."
     assert SECRET in texts(side.requests[-1].messages)
@@ -154,14 +154,14 @@ async def test_it_is_a_tier_of_the_harness(stage: Stage) -> None:
     harness = pytest.importorskip("pydantic_ai_harness.compaction")
     if tuple(map(int, version("pydantic-ai-harness").split(".")[:2])) < (0, 62):
         pytest.skip("this harness sends the whole list again with the next request")
-    side = stage.side(*steps(30))
+    side = stage.side(*steps(14))
     tiers = [harness.ClearToolResults(max_tokens=1, keep_pairs=1_000), Compaction[None](context_window=WINDOW)]
     tiered = harness.TieredCompaction(tiers=tiers, target_tokens=8_000)
-    result = await reader(stage.openai(), tiered).run("Read everything.")
+    result = await reader(stage.openai(), tiered, tokens=1_600).run("Read everything.")
     assert result.output == "All read."
     assert not side.rejections
     assert SECRET in texts(side.requests[-1].messages)
-    assert 1 <= sum(request.is_summary for request in side.requests) <= 6
+    assert 1 <= sum(request.is_summary for request in side.requests) <= 4
     assert result.usage.requests == len(side.requests)
 
 

@@ -15,7 +15,7 @@ from compaction_hooks.stores import MemoryStore
 from tests.adapters.pydantic_ai_stage import Stage
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, RESULT, SETTINGS, STEPS, TURNS, WINDOW, Reading
 from tests.adapters.test_pydantic_ai_recovery import by_iter_streaming, by_run, by_run_with_a_handler
-from tests.cases import crossed
+from tests.cases import crossed, sampled
 from tests.provider import CallSigner, ItemSigner
 
 SEARCH: dict[str, Any] = {
@@ -44,7 +44,8 @@ async def read_on(
     return messages
 
 
-@crossed(model=[BINDING, HIDDEN], way=[by_run, by_run_with_a_handler, by_iter_streaming], persist=[False, True])
+@crossed(model=[BINDING, HIDDEN], persist=[False, True])
+@pytest.mark.parametrize("way", sampled([by_run_with_a_handler, by_run, by_iter_streaming], 1))
 async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, persist: bool) -> None:
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
     events: list[CompactionEvent] = []
@@ -57,7 +58,7 @@ async def test_no_run_ends_in_a_refusal(stage: Stage, model: str, way: Any, pers
     assert (len(whole) == len(reading.answers)) is not persist
 
 
-@pytest.mark.parametrize("way", [by_run, by_run_with_a_handler])
+@pytest.mark.parametrize("way", [by_run, pytest.param(by_run_with_a_handler, marks=pytest.mark.full)])
 async def test_a_hidden_binding_model_in_front_of_a_fallback_is_refused_once(stage: Stage, way: Any) -> None:
     """Its reasoning is left out and it is asked again, before the framework goes on to the next model."""
     reading, other = Reading(stage.side()), stage.side(key="other")
@@ -92,6 +93,7 @@ async def test_reasoning_is_dropped_though_overflows_are_not_recovered(stage: St
     assert len(reading.side.rejections) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", [BINDING, HIDDEN])
 async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> None:
     reading, store, messages = Reading(stage.side()), MemoryStore(), list[ModelMessage]()
@@ -100,7 +102,8 @@ async def test_no_run_on_bedrock_ends_in_a_refusal(stage: Stage, model: str) -> 
     reading.check(model)
 
 
-@crossed(client=["responses", "hosted tools", "google"], way=[by_run, by_run_with_a_handler])
+@pytest.mark.parametrize("way", sampled([by_run_with_a_handler, by_run], 1))
+@pytest.mark.parametrize("client", sampled(["hosted tools", "responses", "google"], 1))
 async def test_reasoning_of_another_account_is_dropped_with_its_ids_and_signatures(
     stage: Stage, client: str, way: Any
 ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ from tests.adapters.pydantic_ai_messages import (
     texts,
 )
 from tests.adapters.pydantic_ai_stage import WINDOW, Stage
-from tests.cases import crossed
+from tests.cases import sampled
 from tests.provider import WORDINGS, Answer, Rejection
 
 KINDS = pytest.mark.parametrize("kind", ["openai", "anthropic"])
@@ -110,7 +111,17 @@ whole_and_streamed = pytest.mark.parametrize("way", [by_run, by_run_stream], ids
 # -- overflows
 
 
-@crossed(way=WAYS, persist=[False, True], kind=["openai", "anthropic"])
+DIFFERENT = {(by_run, False, "openai"), (by_run_with_a_handler, True, "anthropic")}
+"""The cases that the fast suite has."""
+
+
+@pytest.mark.parametrize(
+    ("way", "persist", "kind"),
+    [
+        pytest.param(*case, marks=() if case in DIFFERENT else pytest.mark.full)
+        for case in product(WAYS, (False, True), ("openai", "anthropic"))
+    ],
+)
 async def test_each_overflow_of_a_run_is_recovered_once(way: Any, persist: bool, kind: str, stage: Stage) -> None:
     side, ran = stage.side(*steps(4)), list[str]()
     compaction = Compaction[None](context_window=WINDOW, persist=persist)
@@ -203,17 +214,17 @@ async def test_a_stream_that_breaks_before_its_first_chunk_is_recovered(kind: st
 
 
 @KINDS
-async def test_errors_of_every_wording_are_recognized(kind: str, stage: Stage) -> None:
+@pytest.mark.parametrize("wording", sampled(sorted(WORDINGS.keys() - {"cerebras"}), 2))  # that one has no words at all
+async def test_errors_of_every_wording_are_recognized(wording: str, kind: str, stage: Stage) -> None:
     model = getattr(stage, kind)()
-    for wording in sorted(WORDINGS.keys() - {"cerebras"}):  # that one has no words at all
-        stage.side(wording=wording).reject_next = 3
-        limit = WINDOW if "{limit}" in WORDINGS[wording].text else None
-        for asked, error_type in ((model, ModelHTTPError), (FallbackModel(model, model), FallbackExceptionGroup)):
-            with pytest.raises(error_type) as caught:
-                await Agent(asked).run("Go on.", model_settings={"max_tokens": 500})
-            info = parse_overflow(caught.value)
-            assert info is not None, wording
-            assert (info.kind, info.limit_tokens) == ("context_overflow", limit), wording
+    stage.side(wording=wording).reject_next = 3
+    limit = WINDOW if "{limit}" in WORDINGS[wording].text else None
+    for asked, error_type in ((model, ModelHTTPError), (FallbackModel(model, model), FallbackExceptionGroup)):
+        with pytest.raises(error_type) as caught:
+            await Agent(asked).run("Go on.", model_settings={"max_tokens": 500})
+        info = parse_overflow(caught.value)
+        assert info is not None
+        assert (info.kind, info.limit_tokens) == ("context_overflow", limit)
 
 
 def test_the_frameworks_own_error_needs_no_words() -> None:

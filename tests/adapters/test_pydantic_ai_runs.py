@@ -45,8 +45,8 @@ THREAD = "thread-1"
 
 
 async def test_runs_without_a_common_history_are_conversations_of_their_own(stage: Stage) -> None:
-    side = stage.side(*steps(26), *steps(4))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE))
+    side = stage.side(*steps(12), *steps(4))
+    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE), tokens=1_600)
     await agent.run("Read everything.")
     assert SECRET in texts(side.requests[-1].messages)
     await agent.run("Read everything.")
@@ -104,11 +104,12 @@ async def test_a_run_that_fails_leaves_its_summary_to_the_next_attempt(stage: St
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["of the capability", "of a shared controller"])
 async def test_another_model_writes_the_summary_and_counts_in_the_run(is_shared: bool, stage: Stage) -> None:
-    side, writer = stage.side(*steps(26)), stage.side(key="writer")
+    side, writer = stage.side(*steps(12)), stage.side(key="writer")
     cheap = stage.openai("writer", model="cheap")
     shared = CompactionController[Any](context_window=WINDOW, settings=SUMMARIZE, summarizer=summarizer(cheap))
     own = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, summarizer=cheap)
-    result = await reader(stage.openai(), Compaction(shared) if is_shared else own).run("Read everything.")
+    agent = reader(stage.openai(), Compaction(shared) if is_shared else own, tokens=1_600)
+    result = await agent.run("Read everything.")
     assert [request.body["model"] for request in writer.requests] == ["cheap"]
     assert not any(request.is_summary for request in side.requests)
     assert result.usage.requests == len(side.requests) + 1
@@ -139,8 +140,9 @@ async def test_a_model_is_looked_up_by_name_at_each_summary(
 ) -> None:
     """ "test" is the framework's own model for tests. A failing summarizer never fails the agent; handlers hear of it."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    side = stage.side(*steps(26))
-    agent = reader(stage.openai(), Compaction(context_window=WINDOW, settings=SUMMARIZE, summarizer=name))
+    side = stage.side(*steps(12))
+    compaction = Compaction[None](context_window=WINDOW, settings=SUMMARIZE, summarizer=name)
+    agent = reader(stage.openai(), compaction, tokens=1_600)
     text = partialmethod(TestModel.__init__, custom_output_text=f"## Goal\n- {SECRET}")
     monkeypatch.setattr(TestModel, "__init__", text)
     heard = listen(agent, CompactionStatusEvent)
@@ -257,10 +259,11 @@ async def test_a_focus_is_that_of_one_copy_only(stage: Stage) -> None:
     assert sorted(request.focus or "" for request in asked.asked) == ["", "the ledger"]
 
 
-@pytest.mark.parametrize("api", ["openai", "responses", "anthropic"])
+@pytest.mark.parametrize("api", [pytest.param("openai", marks=pytest.mark.full), "responses", "anthropic"])
 async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(stage: Stage, api: str) -> None:
     await summary_answers.check(stage.side(window=200_000), summarizer(getattr(stage, api)()))
 
 
+@pytest.mark.full
 async def test_a_models_summary_gets_back_what_it_drops(stage: Stage) -> None:
     await careless_model.check(summarizer(stage.openai("writer")), stage.side(key="writer"))

@@ -13,13 +13,13 @@ from compaction_hooks.stores import MemoryStore
 from tests.adapters.pydantic_ai_stage import Stage, own_event_loop
 from tests.background_scene import check_background, check_end_of_loop, check_no_background
 from tests.cases import sampled, sampled_rows
-from tests.in_place_scene import DONE, PAGES, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
+from tests.in_place_scene import DONE, REQUEST, SETTINGS, WINDOW, Reader, check_in_place, read_page
 from tests.provider import Answer, Call
 
 
 @pytest.mark.parametrize(
     ("api", "has_answer"),
-    sampled_rows([(api, answers) for api in ("openai", "anthropic", "responses") for answers in (True, False)], 2),
+    sampled_rows([(api, answers) for api in ("openai", "anthropic", "responses") for answers in (True, False)], 1),
 )
 async def test_a_summary_is_asked_by_the_list_of_the_call(stage: Stage, api: str, has_answer: bool) -> None:
     model, side = getattr(stage, api)(), stage.side()
@@ -56,7 +56,7 @@ async def test_a_run_whose_answer_has_a_form_is_summarized_by_a_transcript(
     stage: Stage, output: Any, end: Answer
 ) -> None:
     model, side, reader = stage.openai(model="gpt-5.2"), stage.side(window=WINDOW), Reader()
-    side.think = lambda received: end if reader.pages == PAGES else reader(received)
+    side.think = lambda received: end if reader.pages == 24 else reader(received)
     compaction = Compaction[None](context_window=WINDOW, settings=SETTINGS, summarizer=in_place(model))
     agent = Agent(model, capabilities=[compaction], tools=[read_page], output_type=output)
     assert (await agent.run(REQUEST)).output == Report(text=DONE)
@@ -101,6 +101,7 @@ async def test_the_models_of_requests_write_no_summaries_in_the_background(
     await check_no_background(side, ask, caplog)
 
 
+@pytest.mark.full
 def test_an_event_loop_ends_while_a_summary_is_under_way(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     agent = reading_agent(stage.openai(), summarizer)
 

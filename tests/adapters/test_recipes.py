@@ -1,17 +1,21 @@
-"""The programs of the pages of recipes, each in a process of its own: models are played on loopback, servers are real."""
+"""The programs of the pages of recipes: models are played on loopback, servers are real."""
 
 import importlib
+import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import compaction_hooks
 from compaction_hooks import CompactionController
 from compaction_hooks.stores import SQLiteStore
 from tests.conversations import WORDS, prose, talk
@@ -54,21 +58,33 @@ print(run(messages, session))
 """The guard that a page of recipes describes in words."""
 WINDOW = 12_000
 SUMMARY = "[Conversation summary]"
-RUNNER = f"""
-import runpy, sys, compaction_hooks
+APART = """
+import json, sys
+from tests.adapters.test_recipes import run_programs
 
-class InSmallWindow(compaction_hooks.CompactionController):
-    def __init__(self, **keywords):
-        super().__init__(**{{**keywords, "context_window": {WINDOW}}})
-
-compaction_hooks.CompactionController = InSmallWindow
-_, then, files, *arguments = sys.argv
-for file in files.split():
-    sys.argv = [file, *arguments]
-    names = runpy.run_path(file, run_name="__main__")
-exec(then, names)
+run_programs(*json.loads(sys.argv[1]))
 """
-"""Runs programs in which every model has a small window, and then the code of a test with the names of the last."""
+"""Runs programs in a process of their own."""
+
+
+class InSmallWindow(CompactionController[Any]):
+    """A controller for which every model has a small window."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(**{**keywords, "context_window": WINDOW})
+
+
+def run_programs(names: Sequence[str], arguments: Sequence[str] = (), then: str = "") -> None:
+    """Run programs in this folder, with small windows, and then more code that has the names of the last."""
+    known: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compaction_hooks, "CompactionController", InSmallWindow)
+        patch.syspath_prepend(os.getcwd())
+        sys.modules.pop("openai_loop", None)  # of another folder
+        for name in names:
+            patch.setattr(sys, "argv", [f"{name}.py", *arguments])
+            known = runpy.run_path(f"{name}.py", run_name="__main__")
+        exec(then, known)
 
 
 class Stage:
@@ -77,7 +93,7 @@ class Stage:
     def __init__(self, folder: Path, provider: LoopbackProvider, side: Side) -> None:
         self.folder = folder
         self.side = side
-        self.environment = os.environ | {
+        self.environment = {
             "OPENAI_API_KEY": "recipes",
             "OPENAI_BASE_URL": provider.openai_url,
             "ANTHROPIC_API_KEY": "recipes",
@@ -86,31 +102,43 @@ class Stage:
         }
 
     def start(
-        self, *names: str, arguments: Sequence[str] = (), then: str = "", **environment: str
+        self, name: str, arguments: Sequence[str] = (), then: str = "", **environment: str
     ) -> subprocess.Popen[str]:
-        """Start programs in one process, with more code after them that has the names of the last."""
-        for name in {*names, "openai_loop"}:  # others import from it
-            (self.folder / f"{name}.py").write_text(PROGRAMS.get(name, GUARD), encoding="utf-8")
-        files = " ".join(f"{name}.py" for name in names)
+        """Start a program in a process of its own, with more code after it that has its names."""
+        self._write(name)
         return subprocess.Popen(
-            [sys.executable, "-c", RUNNER, then, files, *arguments],
+            [sys.executable, "-c", APART, json.dumps([[name], arguments, then])],
             cwd=self.folder,
-            env=self.environment | environment,
-            stdin=subprocess.PIPE,
+            env=os.environ | self.environment | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(
-        self, *names: str, arguments: Sequence[str] = (), then: str = "", typed: str = "", **environment: str
-    ) -> str:
-        """Run programs to their end; return what they printed."""
-        process = self.start(*names, arguments=arguments, then=then, **environment)
-        printed, told = process.communicate(typed)
+    def run_apart(self, name: str, arguments: Sequence[str] = (), then: str = "", **environment: str) -> str:
+        """Run a program in a process of its own to its end; return what it printed."""
+        process = self.start(name, arguments, then, **environment)
+        printed, told = process.communicate()
         assert process.returncode == 0, told
         assert self.side.rejections == []
         return printed
+
+    def run(self, *names: str, then: str = "", typed: str = "") -> str:
+        """Run programs in this process, with more code after them that has the names of the last; return what they printed."""
+        self._write(*names)
+        printed = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+            patch.chdir(self.folder)
+            patch.setattr(sys, "stdin", io.StringIO(typed))
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            run_programs(names, then=then)
+        assert self.side.rejections == []
+        return printed.getvalue()
+
+    def _write(self, *names: str) -> None:
+        for name in {*names, "openai_loop"}:  # others import from it
+            (self.folder / f"{name}.py").write_text(PROGRAMS.get(name, GUARD), encoding="utf-8")
 
     def read_files(self, count: int) -> None:
         """Let the model read a file so many times before it answers."""
@@ -274,12 +302,13 @@ pool.close()
 """
 
 
+@pytest.mark.full
 @needs("langchain_openai", "langgraph.checkpoint.postgres", "psycopg_pool")
 def test_a_graph_keeps_checkpoints_and_records_in_one_database(stage: Stage) -> None:
     stage.answer(9)
     with postgres_server() as server:
         url = f"postgresql://worker:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/postgres"
-        printed = stage.run("graph", then=GRAPH, DATABASE_URL=url)
+        printed = stage.run_apart("graph", then=GRAPH, DATABASE_URL=url)
     assert printed.splitlines() == ["It is ported.", "18 ['user-7/thread-1']", "{} []"]
     assert SUMMARY in str(stage.side.model_requests[-1].messages)
 
@@ -312,17 +341,18 @@ asyncio.run(use())
 def test_two_workers_serve_one_conversation_at_once(stage: Stage) -> None:
     stage.answer(12)
     with redis_server() as server:
-        printed = stage.run(
+        printed = stage.run_apart(
             "web", then=WEB, REDIS_URL=f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{server.port}/0"
         )
     assert printed.splitlines() == ["True ['user-7/a']", "[]"]
     assert SUMMARY in str(stage.side.model_requests[-1].messages)
 
 
+@pytest.mark.full
 @needs("openai", "dbos")
 def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_summary_twice(stage: Stage) -> None:
     tasks = [f"{prose(700)} {number}" for number in range(17)]
-    running = stage.start("workflow", arguments=tasks)
+    running = stage.start("workflow", tasks)
 
     def kill(received: Received) -> Answer:
         if len(stage.side.model_requests) == 15:  # the last but one comes in
@@ -333,12 +363,12 @@ def test_a_workflow_that_is_killed_goes_on_with_the_same_view_and_pays_for_no_su
     running.communicate()
     before = [*stage.side.requests]
     assert SUMMARY in str(before[-1].messages)
-    assert stage.run("workflow", arguments=tasks) == "It is ported.\n"
+    assert stage.run_apart("workflow", tasks) == "It is ported.\n"
     after = stage.side.requests[len(before) :]
     assert [request.is_summary for request in after] == [False] * 2
     assert after[0].body == before[-1].body
 
 
 def test_every_recipe_is_run() -> None:
-    runs = re.findall(r"stage\.run\(([^)]*)", Path(__file__).read_text(encoding="utf-8"))
+    runs = re.findall(r"stage\.run\w*\(([^)]*)", Path(__file__).read_text(encoding="utf-8"))
     assert {name for run in runs for name in re.findall(r'(?<!=)"(\w+)"', run)} == {*PROGRAMS, "loop_guard"}

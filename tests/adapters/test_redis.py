@@ -129,6 +129,7 @@ def test_the_command_opens_the_address_in_a_variable(url: str, client: Any, monk
     assert caught.value.__cause__ is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["redis", "redis.asyncio"])
 def test_two_workers_at_once_are_both_right_and_agree(url: str, kind: str) -> None:
     check_two_workers(kind, url)
@@ -137,10 +138,12 @@ def test_two_workers_at_once_are_both_right_and_agree(url: str, kind: str) -> No
 # -- kills
 
 
+@pytest.mark.full
 def test_a_killed_process_leaves_every_acknowledged_record(url: str) -> None:
     assert check_kills("redis", url, 10).rounds == 10
 
 
+@pytest.mark.full
 def test_a_killed_server_still_has_every_acknowledged_record(server: Server, url: str) -> None:
     """With `appendfsync always` Redis answers after it has written; it is killed by SIGKILL in the middle of saves."""
 

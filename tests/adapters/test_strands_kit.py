@@ -27,7 +27,7 @@ from tests.adapters.recall_scene import NOTICE, REQUEST, check_recall
 from tests.adapters.same_chain import CONVERSATIONS, chain
 from tests.adapters.stage import PATTERNS, recorded_script
 from tests.adapters.strands_stage import WINDOW, Stage, agent_with, chunks_of, spoken, tools_for
-from tests.cases import crossed, sampled
+from tests.cases import crossed, sampled, sampled_rows
 from tests.conversations import prose
 from tests.data import needs_data, sessions
 from tests.host_facts import NamesTheLimit, by_host_facts
@@ -111,6 +111,7 @@ def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackPr
     check_adapter(Harness(provider, kind), NamesTheLimit(provider) if kind == "bedrock" else provider, fact)
 
 
+@pytest.mark.full
 @needs_data
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
@@ -138,12 +139,15 @@ async def test_rows_of_a_manager(stage: Stage, tmp_path: Path, how: str) -> None
 
 @pytest.mark.parametrize(
     ("kind", "way", "recall", "argument"),
-    [
-        ("openai", "sync", True, "query"),
-        ("anthropic", "stream", True, "handle"),
-        ("bedrock", "async", True, "query"),
-        ("openai", "async", False, "query"),
-    ],
+    sampled_rows(
+        [
+            ("openai", "sync", True, "query"),
+            ("bedrock", "async", True, "query"),
+            ("anthropic", "stream", True, "handle"),
+            ("openai", "async", False, "query"),
+        ],
+        2,
+    ),
 )
 async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     stage: Stage, kind: str, way: str, recall: bool, argument: str
@@ -161,7 +165,7 @@ async def test_an_agent_that_needs_a_covered_fact_recalls_it(
     await check_recall(stage.side(), ask, recall, argument, is_told=False)
 
 
-@pytest.mark.parametrize("kind", sampled(["openai", "anthropic", "bedrock", "google", "responses"], 2))
+@pytest.mark.parametrize("kind", sampled(["bedrock", "openai", "anthropic", "google", "responses"], 1))
 async def test_the_model_is_told_behind_the_words_of_the_user(stage: Stage, kind: str) -> None:
     """Behind results it waits: some models of Bedrock refuse both in one message."""
     side = stage.side(*[Answer(f"Noted {turn}. {prose(400)}") for turn in range(24)])
@@ -251,6 +255,7 @@ def test_generated_conversations_have_the_chain_of_chat_dicts(messages: list[Any
     assert len(wanted) > 1
 
 
+@pytest.mark.full
 @needs_data
 def test_recorded_sessions_have_the_chain_of_chat_dicts() -> None:
     runs = 0

@@ -33,6 +33,7 @@ from tests.adapters.server_compaction import COMPACTS, OPENAI_COMPACTS, check_le
 from tests.adapters.signed_reasoning import BINDING, HIDDEN, TURNS, Reading
 from tests.adapters.stage import SECRET, CountingSummarizer
 from tests.adapters.strands_stage import WINDOW, Stage, agent_with, chunks_of, read_file, spoken, steps
+from tests.cases import crossed, sampled, sampled_rows
 from tests.conversations import prose
 from tests.provider import Answer, Call, CallSigner
 
@@ -64,12 +65,15 @@ async def test_the_whole_input_is_counted_once_also_its_cached_part(stage: Stage
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [
-        ("openai", {"params": {"max_completion_tokens": 3_000}}),
-        ("anthropic", {"max_tokens": 3_000}),
-        ("bedrock", {"max_tokens": 3_000}),
-        ("google", {"params": {"max_output_tokens": 3_000}}),
-    ],
+    sampled_rows(
+        [
+            ("openai", {"params": {"max_completion_tokens": 3_000}}),
+            ("google", {"params": {"max_output_tokens": 3_000}}),
+            ("anthropic", {"max_tokens": 3_000}),
+            ("bedrock", {"max_tokens": 3_000}),
+        ],
+        3,
+    ),
 )
 async def test_the_models_window_and_output_limit_are_used(stage: Stage, kind: str, options: dict[str, Any]) -> None:
     side, events = stage.side(*steps(12), window=5_000), list[CompactionEvent]()
@@ -86,10 +90,10 @@ async def test_the_models_window_and_output_limit_are_used(stage: Stage, kind: s
 
 
 async def test_a_wording_that_strands_does_not_know_is_recovered_from(stage: Stage) -> None:
-    side = stage.side(*steps(12), wording="vllm")
+    side = stage.side(*steps(6), wording="vllm")
     own = CompactionConversationManager(context_window=128_000)
-    agent = agent_with(stage.openai(), own, tools=[read_file], messages=spoken(10))
-    assert str(await agent.invoke_async("Read twelve files.")).strip() == "All read."
+    agent = agent_with(stage.openai(), own, tools=[read_file], messages=spoken(14))
+    assert str(await agent.invoke_async("Read six files.")).strip() == "All read."
     assert [request.status for request in side.rejections] == [400]
 
 
@@ -121,8 +125,7 @@ async def test_an_overflow_that_no_view_cures_comes_as_strands_own_error(stage: 
     assert str(await agent.invoke_async("Go on.")).strip() == "All read."
 
 
-@pytest.mark.parametrize("model", [BINDING, HIDDEN])
-@pytest.mark.parametrize("kind", ["anthropic", "bedrock"])
+@crossed(kind=["anthropic", "bedrock"], model=[HIDDEN, BINDING])
 async def test_no_run_ends_in_a_refusal_of_reasoning(stage: Stage, kind: str, model: str) -> None:
     # Strands' own model for Anthropic's API loses redacted thinking.
     reading = Reading(stage.side(), has_redacted=kind == "bedrock")
@@ -186,11 +189,11 @@ async def test_cancelling_an_agent_ends_its_summary(stage: Stage, by: str, belie
 
 
 async def test_text_that_a_plugin_adds_to_each_call_is_last_and_no_history(stage: Stage) -> None:
-    side, ask = stage.side(*steps(20)), CountingSummarizer()
+    side, ask = stage.side(*steps(12)), CountingSummarizer()
     own = CompactionConversationManager(context_window=12_000, summarizer=ask, settings=SUMMARIZE)
     injector = ContextInjector(lambda _: f"Call {len(side.requests)}.", trigger=lambda _: True)
     agent = agent_with(stage.anthropic(), own, tools=[read_file], messages=spoken(8), plugins=[injector])
-    await agent.invoke_async("Read twenty files.")
+    await agent.invoke_async("Read twelve files.")
     assert len(ask.asked) >= 2
     assert [one.messages[-1]["content"][-1]["text"].strip() for one in side.requests] == [
         f"Call {number}." for number in range(len(side.requests))
@@ -206,11 +209,11 @@ class Report(BaseModel):
 
 
 async def test_a_structured_answer_behind_a_summary(stage: Stage) -> None:
-    side = stage.side(*steps(12), Answer(calls=(Call("Report", {"files": 12}),)), Answer("Done."))
+    side = stage.side(*steps(4), Answer(calls=(Call("Report", {"files": 4}),)), Answer("Done."))
     own = CompactionConversationManager(context_window=WINDOW)
-    agent = agent_with(stage.openai(), own, tools=[read_file], messages=spoken(8))
-    result = await agent.invoke_async("Read twelve files.", structured_output_model=Report)
-    assert result.structured_output == Report(files=12)
+    agent = agent_with(stage.openai(), own, tools=[read_file], messages=spoken(14))
+    result = await agent.invoke_async("Read four files.", structured_output_model=Report)
+    assert result.structured_output == Report(files=4)
     assert SECRET in str(side.model_requests[-1].messages)
     assert side.rejections == []
 
@@ -227,7 +230,7 @@ async def test_the_auxiliary_model_writes_the_summary(stage: Stage) -> None:
     assert not any(one.is_summary for one in side.requests)
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic", "bedrock"])
+@pytest.mark.parametrize("kind", sampled(["anthropic", "openai", "bedrock"], 1))
 def test_a_model_of_the_users_writes_the_summary_also_for_sync_calls(stage: Stage, kind: str) -> None:
     side, other, events = stage.side(), stage.side(key="other"), list[CompactionEvent]()
     given = summarizer(stage.openai("other"))
@@ -248,12 +251,15 @@ def test_a_model_of_the_users_writes_the_summary_also_for_sync_calls(stage: Stag
 
 @pytest.mark.parametrize(
     ("option", "kind", "config"),
-    [
-        ("context_management", "anthropic", {"params": {"extra_body": {"context_management": COMPACTS}}}),
-        ("context_management", "bedrock", {"additional_request_fields": {"context_management": COMPACTS}}),
-        ("context_management", "responses", {"params": {"context_management": OPENAI_COMPACTS}}),
-        ("truncation", "responses", {"params": {"truncation": "auto"}}),
-    ],
+    sampled_rows(
+        [
+            ("context_management", "anthropic", {"params": {"extra_body": {"context_management": COMPACTS}}}),
+            ("context_management", "responses", {"params": {"context_management": OPENAI_COMPACTS}}),
+            ("context_management", "bedrock", {"additional_request_fields": {"context_management": COMPACTS}}),
+            ("truncation", "responses", {"params": {"truncation": "auto"}}),
+        ],
+        2,
+    ),
 )
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -312,16 +318,16 @@ def process(stage: Stage, folder: Path, own: Any, **options: Any) -> Agent:
 
 async def test_a_restored_session_goes_on_with_its_summary_and_pins(stage: Stage, tmp_path: Path) -> None:
     """Strands' own managers lost pins on restore (strands-agents/harness-sdk#4087)."""
-    side, events = stage.side(*steps(12), Answer("Yes."), Answer("No.")), list[CompactionEvent]()
+    side, events = stage.side(*steps(4), Answer("Yes."), Answer("No.")), list[CompactionEvent]()
     with SQLiteStore(tmp_path / "records.db") as store:
 
         def manager() -> CompactionConversationManager:
             return CompactionConversationManager(context_window=WINDOW, store=store, on_event=events.append)
 
         own = manager()
-        first = process(stage, tmp_path, own, messages=spoken(8))
+        first = process(stage, tmp_path, own, messages=spoken(14))
         await own.pin(first.messages[2])
-        await first.invoke_async("Read twelve files.")
+        await first.invoke_async("Read four files.")
         summaries = len(finished(events))
         second = process(stage, tmp_path, manager())
         await second.invoke_async("Is all read?")
@@ -393,7 +399,7 @@ async def test_agents_of_one_session_are_apart(stage: Stage, tmp_path: Path) -> 
     assert [len(own.session(f"thread%/{name}").history()) for name in ("first", "second")] == [0, 1]
 
 
-@pytest.mark.parametrize("kind", ["graph", "swarm"])
+@pytest.mark.parametrize("kind", sampled(["swarm", "graph"], 1))
 async def test_the_agents_of_a_group_are_apart(stage: Stage, kind: str) -> None:
     events, builder = list[CompactionEvent](), GraphBuilder()
     own = CompactionConversationManager(context_window=8_192, on_event=events.append)
@@ -450,8 +456,7 @@ def test_bad_arguments_are_named(stage: Stage) -> None:
 # -- issues of users (strands-agents/harness-sdk)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize("place", ["only", "oldest", "newest"])
+@crossed(place=["only", "oldest", "newest"], is_known=[True, False])
 async def test_a_huge_result_does_not_end_the_agent(stage: Stage, place: str, is_known: bool) -> None:
     """There is nothing to summarize (#981), or another result is larger than the oldest one (#4341)."""
     sizes = {"only": [30_000], "oldest": [30_000, 500, 500], "newest": [500, 500, 30_000]}[place]
@@ -490,10 +495,10 @@ async def test_a_large_result_inside_the_window_is_sent_whole(stage: Stage) -> N
 
 async def test_a_conversation_of_tool_calls_alone_is_compacted(stage: Stage) -> None:
     """No place for a cut was found (#2173), and the window was ignored between tool calls (#465, #578)."""
-    side, events = stage.side(*steps(40)), list[CompactionEvent]()
+    side, events = stage.side(*steps(30)), list[CompactionEvent]()
     own = CompactionConversationManager(context_window=WINDOW, on_event=events.append)
     agent = agent_with(stage.bedrock(), own, tools=[read_file])
-    assert str(await agent.invoke_async("Read forty files.")).strip() == "All read."
+    assert str(await agent.invoke_async("Read thirty files.")).strip() == "All read."
     assert side.rejections == []
     assert len(finished(events)) >= 2
-    assert len(agent.messages) == 82
+    assert len(agent.messages) == 62

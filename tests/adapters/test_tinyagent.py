@@ -59,6 +59,7 @@ def test_the_host_has_its_say(fact: AdapterFact, kind: str, provider: LoopbackPr
 
 
 @needs_data
+@pytest.mark.full
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_a_recorded_session_runs_to_its_end(pattern: str, provider: LoopbackProvider) -> None:
     check_session(tinyagent_stage.TinyAgentHarness(), provider, recorded_script(pattern))
@@ -198,9 +199,10 @@ async def test_summarizer_asks_by_the_stream_function(api: str, resolve: Any, pr
     assert summary.usage.output_tokens > 0
     assert (request.is_summary, request.max_tokens, request.body["model"]) == (True, 8_892, "small")
     assert not request.tools
+    assert QUESTION.prompt in str(request.messages[-1])
 
 
-@pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=needs_binding)])
+@pytest.mark.parametrize("api", ["openai", pytest.param("anthropic", marks=[needs_binding, pytest.mark.full])])
 async def test_an_answer_that_is_no_summary_is_refused_and_reasoning_has_room(
     api: str, provider: LoopbackProvider
 ) -> None:
@@ -410,6 +412,7 @@ async def test_a_stream_function_that_is_set_after_attaching_gets_views_too() ->
     assert len(model.sent[0]) < len(agent.state.messages) - 1
 
 
+@pytest.mark.full
 async def test_a_models_summary_gets_back_what_it_drops(provider: LoopbackProvider) -> None:
     model = summarizer(stream_openai, openai_model(provider.openai_url), get_api_key=lambda _: "careless")
     await careless_model.check(model, provider.conversation("careless"))

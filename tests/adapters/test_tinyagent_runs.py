@@ -43,7 +43,7 @@ from tests.provider import Answer, LoopbackProvider
 MESSAGES = turns(8, 300)
 
 
-@pytest.mark.parametrize("how", ["sync", "async"])
+@pytest.mark.parametrize("how", [pytest.param("sync", marks=pytest.mark.full), "async"])
 async def test_rows_of_a_hook(provider: LoopbackProvider, tmp_path: Path, how: str) -> None:
     key = f"by hand {how}"
     side = provider.conversation(key, window=WINDOW, answers=[Answer("Yes.")])

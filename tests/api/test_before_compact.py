@@ -474,17 +474,17 @@ def raise_(error: BaseException) -> Any:
     raise error
 
 
+@pytest.mark.parametrize("is_async", sampled([True, False], 1))
 @folded("function, error", HOSTILE)
-async def test_a_function_that_fails_counts_as_without_advice(function: Any, error: str) -> None:
-    for is_async in (False, True):
-        events = list[CompactionEvent]()
-        hooks = controller(summarizer=Scripted(), settings=NO_WAIT, events=events, before_compact=function)
-        session = hooks.session("a", before_compact=Host(Advice(focus="the schema")))
-        messages = above_threshold()
-        view = await session.transform_context(messages) if is_async else session.transform_context_sync(messages)
-        assert len(view) < len(messages)
-        failed = [event for event in events if isinstance(event, HostCallFailed)]
-        assert [(event.which, event.error.startswith(error)) for event in failed] == [("before_compact", True)], failed
+async def test_a_function_that_fails_counts_as_without_advice(function: Any, error: str, is_async: bool) -> None:
+    events = list[CompactionEvent]()
+    hooks = controller(summarizer=Scripted(), settings=NO_WAIT, events=events, before_compact=function)
+    session = hooks.session("a", before_compact=Host(Advice(focus="the schema")))
+    messages = above_threshold()
+    view = await session.transform_context(messages) if is_async else session.transform_context_sync(messages)
+    assert len(view) < len(messages)
+    failed = [event for event in events if isinstance(event, HostCallFailed)]
+    assert [(event.which, event.error.startswith(error)) for event in failed] == [("before_compact", True)], failed
 
 
 def test_a_wrong_function_is_named_where_it_is_given() -> None:

@@ -33,7 +33,7 @@ from compaction_hooks.recall import find_facts, loss_of
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import check_view
 from compaction_hooks.tokens import CharacterEstimator
-from tests.cases import crossed
+from tests.cases import crossed, folded
 from tests.conversations import (
     PLAIN,
     UNFILLED,
@@ -353,7 +353,7 @@ FAULTS: dict[str, tuple[Function, str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@folded("fault", [*FAULTS])
 def test_a_function_that_fails_leaves_the_last_texts_and_loses_no_compaction(fault: str) -> None:
     function, error = FAULTS[fault]
     events: list[CompactionEvent] = []
@@ -381,7 +381,7 @@ ANSWERS: dict[str, tuple[Function | None, list[tuple[str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@folded("answer", [*ANSWERS])
 def test_a_text_takes_the_place_of_the_last_one_with_its_name_and_a_name_not_returned_is_gone(answer: str) -> None:
     function, expected = ANSWERS[answer]
     if function is None:  # the conversation keeps its function, another worker has none

@@ -4,7 +4,7 @@ The corpora are the rules and summaries of compaction-guard and the side constra
 """
 
 import json
-from itertools import chain, repeat
+from itertools import chain, product, repeat
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from compaction_hooks import CompactionFinished, CompactionSettings, Summarizer, SummaryRequest
 from compaction_hooks.events import CompactionEvent
+from tests.cases import folded, sampled, sampled_rows
 from tests.conversations import Chat, controller, prose, step, steps, system, talk, texts, user
 
 SETTINGS = CompactionSettings(keep_user_tokens=0)
@@ -44,11 +45,9 @@ def drop_all_too(_: SummaryRequest) -> str:
     return "The work goes on."
 
 
-BY_RULE_AND_MODELS = [
-    pytest.param(None, id="by rule"),
-    pytest.param(drop_all, id="by a model"),
-    pytest.param(drop_all_too, id="by a function"),
-]
+BY_RULE_AND_MODELS = [None, drop_all, drop_all_too]
+PARTS = 5
+"""The rules are checked in so many parts, of which the fast suite takes one."""
 
 
 def last_view(asked: str, summarizer: Summarizer | None, compactions: int = COMPACTIONS) -> str:
@@ -62,23 +61,24 @@ def last_view(asked: str, summarizer: Summarizer | None, compactions: int = COMP
     return texts(view).replace('\\"', '"')
 
 
-@pytest.mark.parametrize("summarizer", BY_RULE_AND_MODELS[:2])
-@pytest.mark.parametrize("form", FORMS)
-def test_each_rule_of_compaction_guard_stays(form: str, summarizer: Summarizer | None) -> None:
-    lost = [rule for rule in RULES if rule not in last_view(form.format(rule), summarizer)]
-    assert (len(RULES), lost) == (40, [])
+@pytest.mark.parametrize(
+    ("part", "form", "summarizer"), sampled_rows(product(range(PARTS), FORMS, BY_RULE_AND_MODELS[:2]), 3)
+)
+def test_each_rule_of_compaction_guard_stays(part: int, form: str, summarizer: Summarizer | None) -> None:
+    assert len(RULES) == 40
+    assert [rule for rule in [*RULES][part::PARTS] if rule not in last_view(form.format(rule), summarizer)] == []
 
 
-def test_a_rule_is_put_back_behind_each_summary_of_compaction_guard() -> None:
+@pytest.mark.parametrize("part", sampled(range(PARTS), 1))
+def test_a_rule_is_put_back_behind_each_summary_of_compaction_guard(part: int) -> None:
     cases = [(rule, summary) for rule, summaries in RULES.items() for summary in summaries]
     assert len(cases) == 300
-    for rule, summary in cases:
+    for rule, summary in cases[part::PARTS]:
         view = last_view(FORMS[0].format(rule), lambda _, summary=summary: summary, compactions=1)
         assert [sentence for sentence in rule.split(". ") if sentence not in view] == []
 
 
-@pytest.mark.parametrize("summarizer", BY_RULE_AND_MODELS)
-@pytest.mark.parametrize("framing", CONPACT["framings"])
+@pytest.mark.parametrize(("framing", "summarizer"), sampled_rows(product(CONPACT["framings"], BY_RULE_AND_MODELS), 3))
 def test_each_side_constraint_of_conpact_stays_in_each_framing(framing: str, summarizer: Summarizer | None) -> None:
     """They are injected as conpact does it: in front of a request."""
     said = [text[0].lower() + text[1:] if framing else text for text in CONPACT["constraints"]]
@@ -92,7 +92,7 @@ UNMARKED: list[dict[str, str]] = _read("forty_constraints")
 """Requests with a constraint in their middle, most of which no word and no form shows."""
 
 
-@pytest.mark.parametrize("result_tokens", [200, 400, 1_000, 2_000])
+@pytest.mark.parametrize("result_tokens", sampled([200, 400, 1_000, 2_000], 2))
 def test_constraints_that_no_word_shows_stay_whole_in_one_long_session(result_tokens: int) -> None:
     """Three summaries follow the last of them."""
     events: list[CompactionEvent] = []
@@ -127,7 +127,7 @@ def put_back(*asked: str) -> list[str]:
     return [line.removeprefix("- ") for line in found.splitlines()]
 
 
-@pytest.mark.parametrize(
+@folded(
     "said",
     [
         *("Don\u2019t rename the types.", "You must not change the headers.", "Do not add mocks!", "I prefer tabs."),
@@ -172,40 +172,26 @@ LINKED = "The client must never have more {0} than [the table](https://example.o
 MAIL = "You must refund me at once.\n\nNever write to me in this tone again.\n\nRegards\nMax"
 
 
-@pytest.mark.parametrize(
-    "pasted",
-    [
-        pytest.param(page(LINKED), id="page"),
-        pytest.param(page("The client must never have more {0} than the server allows."), id="page without links"),
-        pytest.param(
-            "[![tests](https://example.org/a.svg)](https://example.org)\n\n" + page(LINKED.replace("{0}", "`{0}`")),
-            id="README",
-        ),
-        pytest.param((ROOT / "LICENSE").read_text(encoding="utf-8"), id="licence"),
-        pytest.param(
-            f"From: Max <max@example.org>\nTo: Shop\nDate: 3 May\nSubject: Lamp\n\nHello,\n\n{MAIL}", id="mail"
-        ),
-        pytest.param(f"On 3 May 2026 at 10:02, Max <max@example.org> wrote:\n\n{MAIL}", id="quoted mail"),
-        pytest.param(
-            f"Am 3. Mai 2026 um 10:02 schrieb Max:\n\n{MAIL}\n\nVon: Eva\nBetreff: Lampe\n\n{MAIL}", id="thread"
-        ),
-        pytest.param(
-            'Traceback (most recent call last):\n  File "/app/main.py", line 20\n    raise ValueError("it must be above 1024")\n'
-            "ValueError: it must be above 1024",
-            id="traceback",
-        ),
-        pytest.param(
-            "2026-11-23 10:00:07 ERROR value must not be empty\nclose it before exit, always\n2026-11-23 10:00:08 WARN  never",
-            id="log",
-        ),
-        pytest.param(
-            "error: you must specify a target\n  hint: always pass one\nmake: *** you must not be root", id="make"
-        ),
-        pytest.param("> You must refund me at once.\n> Never write to me again.", id="quotation"),
-        pytest.param("npm ERR! You should not do that\nsh: 1: Permission denied: never run as root", id="npm"),
-    ],
-)
+PASTED = {
+    "page": page(LINKED),
+    "page without links": page("The client must never have more {0} than the server allows."),
+    "README": "[![tests](https://example.org/a.svg)](https://example.org)\n\n" + page(LINKED.replace("{0}", "`{0}`")),
+    "licence": (ROOT / "LICENSE").read_text(encoding="utf-8"),
+    "mail": f"From: Max <max@example.org>\nTo: Shop\nDate: 3 May\nSubject: Lamp\n\nHello,\n\n{MAIL}",
+    "quoted mail": f"On 3 May 2026 at 10:02, Max <max@example.org> wrote:\n\n{MAIL}",
+    "thread": f"Am 3. Mai 2026 um 10:02 schrieb Max:\n\n{MAIL}\n\nVon: Eva\nBetreff: Lampe\n\n{MAIL}",
+    "traceback": 'Traceback (most recent call last):\n  File "/app/main.py", line 20\n'
+    '    raise ValueError("it must be above 1024")\n'
+    "ValueError: it must be above 1024",
+    "log": "2026-11-23 10:00:07 ERROR value must not be empty\nclose it before exit, always\n2026-11-23 10:00:08 WARN  never",
+    "make": "error: you must specify a target\n  hint: always pass one\nmake: *** you must not be root",
+    "quotation": "> You must refund me at once.\n> Never write to me again.",
+    "npm": "npm ERR! You should not do that\nsh: 1: Permission denied: never run as root",
+}
+
+
 @pytest.mark.parametrize("note", [f"{{}}\n\nWhat do we do about it? {RULE}", f"What do we do about it? {RULE}\n\n{{}}"])
+@folded("pasted", PASTED)
 def test_pasted_text_next_to_a_note_is_not_what_the_user_says(note: str, pasted: str) -> None:
     assert put_back(note.replace("{}", pasted)) == [RULE]
 

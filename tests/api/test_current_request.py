@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks import CompactionController, CompactionSettings, project
@@ -13,7 +13,9 @@ from compaction_hooks.events import CompactionEvent, CompactionFinished
 from compaction_hooks.formats import AnthropicFormat, OpenAIChatFormat
 from compaction_hooks.testing import check_view
 from compaction_hooks.tokens import CharacterEstimator
+from tests.cases import crossed
 from tests.conversations import Chat, Scripted, assistant, call, controller, prose, steps, system, talk, tool, user
+from tests.strategies import examples
 
 WINDOW = 16_384
 SETTINGS = CompactionSettings(reserve_tokens=2_048, keep_user_tokens=0)
@@ -84,27 +86,25 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("path", ["threshold", "by hand", "dropped"])
-@pytest.mark.parametrize(
-    ("tokens", "expected"),
-    [
-        ((1_500, 1_500, 1_500), ["whole", "whole", "whole"]),
-        ((3_000, 3_000, 3_000), ["whole", "whole", "whole"]),
-        ((12_000, 3_000, 3_000), ["short", "whole", "whole"]),
-        ((9_000, 9_000, 5_000), ["short", "short", "whole"]),
-        ((8_000, 300, 300), ["whole", "whole", "whole"]),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("place", PLACES)
+SHOWN = {
+    (12_000, 3_000, 3_000): ["short", "whole", "whole"],
+    (9_000, 9_000, 5_000): ["short", "short", "whole"],
+    (3_000, 3_000, 3_000): ["whole", "whole", "whole"],
+    (1_500, 1_500, 1_500): ["whole", "whole", "whole"],
+    (8_000, 300, 300): ["whole", "whole", "whole"],
+}
+"""By the sizes of three messages: how a view has them."""
+
+
+@crossed(place=PLACES, tokens=SHOWN, path=["threshold", "by hand", "dropped"])
 def test_the_newest_that_fit_are_whole_and_the_others_shortened(
-    place: str, tokens: tuple[int, ...], expected: list[str], path: Path
+    place: str, tokens: tuple[int, int, int], path: Path
 ) -> None:
     messages = PLACES[place](asks(*tokens))
     view, events, _ = compacted(messages, path)
     summaries = [event.record.rendered for event in events if isinstance(event, CompactionFinished)]
     check_view(messages, view, format=OpenAIChatFormat(), summaries=summaries)
-    assert how_shown(view, *tokens) == expected
+    assert how_shown(view, *tokens) == SHOWN[tokens]
 
 
 @pytest.mark.parametrize("place", ["before the agent's steps", "at the end"])
@@ -190,7 +190,7 @@ def test_shortened_messages_go_on_in_a_stored_view_and_in_another_process(count:
     assert how_shown(view, *tokens) == how_shown(stored, *tokens)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     tokens=st.lists(st.sampled_from([50, 400, 1_500, 3_000, 5_000]), min_size=2, max_size=5),
     after=st.integers(0, 6),

@@ -42,9 +42,11 @@ STORES: dict[str, Callable[[Path], RecordStore]] = {
     "key-value by pattern": lambda _: KeyValueStore(Patterned()),
     "lists all": lambda _: ListsAll(),
 }
+FAST = ("SQLite", "key-value by pattern", "lists all")
+"""The stores of the fast suite; the others are easier ones of the same kinds."""
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[pytest.param(name, marks=() if name in FAST else pytest.mark.full) for name in STORES])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return STORES[request.param](tmp_path)
 

@@ -18,6 +18,7 @@ from compaction_hooks.formats import (
 from compaction_hooks.messages import Provider
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.validity import problems
+from tests.cases import folded
 from tests.conversations import PLAIN, Scripted, prose, steps, talk, user
 
 Dicts = list[Mapping[str, Any]]
@@ -132,7 +133,7 @@ def test_plain_text_leaves_open_how_the_rest_is_written(name: str) -> None:
     assert len(view) < len(talk)
 
 
-@pytest.mark.parametrize(("first", "then"), [(a, b) for a in RUNS for b in RUNS if a != b])
+@folded("first, then", [(a, b) for a in RUNS for b in RUNS if a != b])
 def test_a_part_of_another_format_is_refused_with_the_line_to_write_before_anything_is_sent(
     first: str, then: str
 ) -> None:

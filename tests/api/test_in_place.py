@@ -10,6 +10,7 @@ import pytest
 from compaction_hooks import Carried, CompactionController, CompactionSettings, LiveCall, Summary, SummaryRequest, Usage
 from compaction_hooks.runtime.effects import Instant
 from compaction_hooks.runtime.guards import system_clock
+from tests.cases import folded
 from tests.conversations import assistant, call, prose, steps, tool, user
 
 TEXT = "## Goal\n- go on"
@@ -116,37 +117,37 @@ async def test_an_update_names_the_earlier_summary() -> None:
     assert TEXT in second.messages[0]["content"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "why"),
-    [
-        pytest.param({"request": None}, {}, "give the call request=", id="no options"),
-        pytest.param({"cached": None}, {}, "nothing read from a cache", id="no usage"),
-        pytest.param({"cached": 0}, {}, "nothing read from a cache", id="nothing cached"),
-        pytest.param({"cached": 300}, {}, "a transcript is cheaper", id="only the system prompt cached"),
-        pytest.param({"model": "other"}, {}, "another model", id="other model"),
-        pytest.param({"request": {"response_format": {"type": "json_schema"}}}, {}, "response_format", id="schema"),
-        pytest.param({"request": {"text": {"format": {"type": "json_schema"}}}}, {}, "text", id="Responses schema"),
-        pytest.param({"request": {"extra_body": {"tool_choice": "required"}}}, {}, "tool_choice", id="forced tool"),
-        pytest.param({"request": {"tool_choice": {"type": "any"}}}, {}, "tool_choice", id="forced tool, Anthropic"),
-        pytest.param({"request": {"tool_choice": {"any": {}}}}, {}, "tool_choice", id="forced tool, Bedrock"),
-        pytest.param(
+@folded(
+    "first, second, why",
+    {
+        "no options": ({"request": None}, {}, "give the call request="),
+        "no usage": ({"cached": None}, {}, "nothing read from a cache"),
+        "nothing cached": ({"cached": 0}, {}, "nothing read from a cache"),
+        "only the system prompt cached": ({"cached": 300}, {}, "a transcript is cheaper"),
+        "other model": ({"model": "other"}, {}, "another model"),
+        "schema": ({"request": {"response_format": {"type": "json_schema"}}}, {}, "response_format"),
+        "Responses schema": ({"request": {"text": {"format": {"type": "json_schema"}}}}, {}, "text"),
+        "forced tool": ({"request": {"extra_body": {"tool_choice": "required"}}}, {}, "tool_choice"),
+        "forced tool, Anthropic": ({"request": {"tool_choice": {"type": "any"}}}, {}, "tool_choice"),
+        "forced tool, Bedrock": ({"request": {"tool_choice": {"any": {}}}}, {}, "tool_choice"),
+        "Gemini": (
             {"request": {"tool_config": {"function_calling_config": {"mode": "ANY"}}}},
             {},
             "function_calling_config",
-            id="Gemini",
         ),
-        pytest.param({"request": {"stop": ["\n\n"]}}, {}, "option stop ", id="stop"),
-        pytest.param({"request": {"extra_body": {"guided_json": {"type": "object"}}}}, {}, "guided_json", id="vLLM"),
-        pytest.param({"request": {"toolConfig": {"toolChoice": {"any": {}}}}}, {}, "toolChoice", id="Converse"),
-        pytest.param({"request": {"thinking": {"budget_tokens": 40_000}}}, {}, "no room", id="a budget for thinking"),
-        pytest.param({"request": {"previous_response_id": "r"}}, {}, "previous_response_id", id="kept by the server"),
-        pytest.param({}, {"context_window": 30_000}, "no room", id="no room in the window"),
-    ],
+        "stop": ({"request": {"stop": ["\n\n"]}}, {}, "option stop "),
+        "vLLM": ({"request": {"extra_body": {"guided_json": {"type": "object"}}}}, {}, "guided_json"),
+        "Converse": ({"request": {"toolConfig": {"toolChoice": {"any": {}}}}}, {}, "toolChoice"),
+        "a budget for thinking": ({"request": {"thinking": {"budget_tokens": 40_000}}}, {}, "no room"),
+        "kept by the server": ({"request": {"previous_response_id": "r"}}, {}, "previous_response_id"),
+        "no room in the window": ({}, {"context_window": 30_000}, "no room"),
+    },
 )
 async def test_a_transcript_is_asked_where_the_list_may_not_pay(
     first: dict[str, Any], second: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "compaction_hooks")
+    caplog.clear()
     run = (
         Run(context_window=None, settings=replace(SETTINGS, default_context_window=WINDOW))
         if "context_window" in second

@@ -14,6 +14,8 @@ import pytest
 from compaction_hooks import CompactionController, ExtractiveSummarizer, Summary, SummaryRequest
 from tests.conversations import Chat, assistant, call, steps, tool, user
 
+pytestmark = pytest.mark.full
+
 COLOURED = "\x1b[32mok\x1b[0m test_a.py\n"
 
 

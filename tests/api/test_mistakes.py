@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionError, ConfigurationError
+from tests.cases import folded
 
 CORE = {
     # the options of a call
@@ -339,7 +340,7 @@ def answer_to(code: str, package: str) -> Exception | None:
     return None
 
 
-@pytest.mark.parametrize("code", CORE)
+@folded("code", [*CORE])
 def test_a_mistake_is_answered_with_the_field_the_value_and_the_fix(code: str) -> None:
     error = answer_to(code, "compaction_hooks")
     assert isinstance(error, CompactionError | ValueError | TypeError | ImportError)

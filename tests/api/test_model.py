@@ -18,6 +18,7 @@ from compaction_hooks import (
 )
 from compaction_hooks.tokens import windows
 from compaction_hooks.triggers import TokensTrigger
+from tests.cases import folded
 from tests.conversations import Scripted, talk, user
 
 WINDOWS = {
@@ -52,7 +53,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("model", WINDOWS)
+@folded("model", [*WINDOWS])
 def test_current_models_are_known_out_of_the_box(model: str) -> None:
     hooks = CompactionController(model=model)
     hooks.transform_context_sync(talk(1))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionSkipped, ConfigurationError
+from tests.cases import folded
 from tests.conversations import prose
 
 EDITS = {"edits": [{"type": "clear_thinking_20251015"}, {"type": "compact_20260112", "trigger": None}]}
@@ -18,7 +19,7 @@ def conversation() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(
+@folded(
     "request_",
     [
         {"context_management": EDITS},
@@ -35,7 +36,6 @@ def conversation() -> list[Any]:
         {"openai_conversation_id": "conv_1"},
         {"model_kwargs": {"truncation": "auto"}},
     ],
-    ids=str,
 )
 def test_a_list_above_the_threshold_is_left_to_the_server_and_this_is_reported_once(request_: dict[str, Any]) -> None:
     events: list[object] = []

@@ -15,14 +15,16 @@ from compaction_hooks.formats import AnthropicFormat, GeminiFormat, OpenAIChatFo
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.strategies import ShortenParts
 from compaction_hooks.validity import problems, provider_of
-from tests.cases import sampled
+from tests.cases import folded, sampled
 from tests.sealed_runs import BINDING, HIDDEN, PLAIN, RefusedError, Run
 
 
-@pytest.mark.parametrize("part", sampled(range(8), 1))
-def test_no_request_is_refused_whatever_is_done_with_the_conversation(part: int) -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(10), *(pytest.param(range(n, n + 25), marks=pytest.mark.full) for n in range(0, 200, 25))], ids=str
+)
+def test_no_request_is_refused_whatever_is_done_with_the_conversation(seeds: range) -> None:
     shares, figures = list[float](), list[tuple[int, ...]]()
-    for seed in range(part * 25, part * 25 + 25):
+    for seed in seeds:
         run = Run(seed)
         run.steps(30)
         assert len(run.signer.refusals) <= run.blind_calls, seed
@@ -40,7 +42,7 @@ LOOKS: dict[str, Callable[[Run, list[Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.parametrize("look", sampled(LOOKS.values(), 1), ids=LOOKS)
 def test_a_look_at_a_part_of_the_list_brings_no_stale_reasoning_back(look: Callable[[Run, list[Any]], object]) -> None:
     for seed in range(2):
         run = Run(seed)
@@ -455,7 +457,7 @@ def interleaved(step: int, kinds: list[str]) -> list[Any]:
     return [*items, {"type": "function_call_output", "call_id": call_id, "output": words}]
 
 
-@pytest.mark.parametrize("keep", range(50, 1_450, 200))
+@folded("keep", range(50, 1_450, 200))
 @pytest.mark.parametrize("answer", ["reasoning message reasoning function_call", "reasoning function_call message"])
 def test_no_cut_parts_an_item_of_responses_from_its_reasoning(answer: str, keep: int) -> None:
     steps = [interleaved(step, answer.split()) for step in range(14)]

@@ -280,7 +280,8 @@ async def test_a_summary_of_ten_megabytes_is_refused_by_its_length_alone() -> No
     assert any(isinstance(event, CompactionFailed) and "10,000,008 characters" in event.error for event in events)
 
 
-@pytest.mark.parametrize("kind", ["rows", pytest.param("text", marks=pytest.mark.full), "command"])
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["rows", "text", "command"])
 async def test_an_argument_of_megabytes_takes_no_longer_than_a_few_times_to_read_it(kind: str) -> None:
     """It took minutes to summarize, and its length is no reason: of 100 times as much not more is said."""
     rows = [{"id": n, "name": f"item {n}", "path": f"src/m_{n}.py"} for n in range(60_000)]

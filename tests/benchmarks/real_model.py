@@ -2,8 +2,10 @@
 
     python -m tests.benchmarks.real_model --gguf MODEL.gguf [--context 8192] [--threads 2]
 
-Four runs: with the model's own summaries, with summaries by rule, without the library, and with the tools by which a model reads
-again what is left out and asks for a compaction. Half an hour on two cores with a model of 270 million parameters.
+Five runs: with the model's own summaries, with summaries by rule, without the library if the oldest messages are dropped and if
+nothing is, and with the tools by which a model reads again what is left out and asks for a compaction.
+
+Half an hour on two cores with a model of 270 million parameters.
 """
 
 import argparse
@@ -59,7 +61,8 @@ def rows(address: str, context: int) -> Iterator[Sequence[object]]:
         for title, summaries, offers_tools in (
             ("by the model", "model", False),
             ("by rule", "rule", False),
-            ("none: without the library", "none", False),
+            ("none: the oldest messages are dropped", "drop", False),
+            ("none: all is sent", "none", False),
             ("by rule, with the tools", "rule", True),
         ):
             got = local_model.run(client, name, context, summaries, offers_tools=offers_tools)

@@ -14,7 +14,7 @@ pytest.importorskip("rich", reason="needs the extra cli")
 from compaction_hooks import CompactionSettings, Summary, SummaryRequest
 from compaction_hooks.command import app, batch
 from compaction_hooks.replay import Limits, RecordedSession, judge, read_sessions, replay
-from tests.cases import folded
+from tests.cases import folded, sampled_rows
 from tests.conversations import assistant, prose, system, user
 from tests.damaged_summaries import PRICED, WINDOW, WISH, needy_conversation, without_names
 from tests.replay.samples import KINDS, OLD_FILE, OLD_ORDER, long_conversation, short_conversation, write_sessions
@@ -108,14 +108,17 @@ def test_a_limit_that_is_not_measured_fails_unless_that_is_allowed(tmp_path: Pat
     )
 
 
-@folded(
-    "options, settings",
-    {
-        "trigger in tokens": (["--trigger", "3k"], CompactionSettings(trigger_tokens=3_000)),
-        "trigger as a part": (["--trigger", "50%"], CompactionSettings(trigger_ratio=0.5)),
-        "keep": (["--keep", "4k"], CompactionSettings(keep_recent_tokens=4_000)),
-        "reserve": (["--reserve", "100"], CompactionSettings(reserve_tokens=100)),
-    },
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    sampled_rows(
+        [
+            (["--trigger", "3k"], CompactionSettings(trigger_tokens=3_000)),
+            (["--trigger", "50%"], CompactionSettings(trigger_ratio=0.5)),
+            (["--keep", "4k"], CompactionSettings(keep_recent_tokens=4_000)),
+            (["--reserve", "100"], CompactionSettings(reserve_tokens=100)),
+        ],
+        2,
+    ),
 )
 def test_options_become_settings(
     options: list[str], settings: CompactionSettings, tmp_path: Path, capsys: Capture

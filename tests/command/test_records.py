@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import shutil
 import sqlite3
 import sys
 from contextlib import closing
@@ -34,10 +35,9 @@ def terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Return the file of three conversations: one with two compactions and a pin, one by rule, one with an odd name."""
-    path = tmp_path / "records.db"
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("records") / "records.db"
     usage = Usage(input_tokens=12_345, output_tokens=678, cache_read_tokens=1_000)
     with SQLiteStore(path) as store:
         by_model = controller(100_000, summarizer=lambda _: Summary(text=SUMMARY, usage=usage), store=store)
@@ -49,6 +49,12 @@ def file(tmp_path: Path) -> Path:
         for id in ("user-7/b", "user-8/\x1b[2J"):
             by_rule.session(id).compact_sync(MESSAGES, keep_recent_tokens=300)
     return path
+
+
+@pytest.fixture
+def file(original: Path, tmp_path: Path) -> Path:
+    """Return the file of three conversations: one with two compactions and a pin, one by rule, one with an odd name."""
+    return Path(shutil.copy(original, tmp_path))
 
 
 def run(*arguments: object) -> int:

@@ -40,15 +40,15 @@ def conversations(page: Path) -> list[dict[str, Any]]:
 def test_all_sessions_of_all_files_are_in_one_page_with_the_settings_given(
     file: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    page = tmp_path / "report.html"
-    assert run("report", file, EXAMPLE, "-o", page, "--window", "8k", "--keep", "1k", "--reserve", "500") == 0
+    page, other = tmp_path / "report.html", write_sessions(tmp_path / "other.jsonl", short_conversation())
+    assert run("report", file, other, "-o", page, "--window", "8k", "--keep", "1k", "--reserve", "500") == 0
     assert capsys.readouterr().out == (
         f"{page}: 3 sessions. This file holds a conversation with its tool results and names. "
         "Give it only to people who may read it all.\n"
     )
     settings = CompactionSettings(keep_recent_tokens=1_000, reserve_tokens=500)
     done = [
-        replay(session, window=8_000, settings=settings) for path in (file, EXAMPLE) for session in read_sessions(path)
+        replay(session, window=8_000, settings=settings) for path in (file, other) for session in read_sessions(path)
     ]
     assert [found["sent"] for found in conversations(page)] == [
         [call.tokens_sent for call in each.calls] for each in done

@@ -21,6 +21,7 @@ from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.recall import loss_of
 from compaction_hooks.testing import check_view
+from tests.cases import folded
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -372,7 +373,7 @@ def rewinding(messages: list[Chat], moment: str, kept: int, *more: Chat) -> tupl
     return hooks, asked
 
 
-@pytest.mark.parametrize("moment", ["CompactionStarted", "question", "summary", "CompactionFinished"])
+@folded("moment", ["CompactionStarted", "question", "summary", "CompactionFinished"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_list_that_gets_shorter_while_it_is_compacted_keeps_its_summary(method: str, moment: str) -> None:
     messages, late = [*one_task(), user("Now the printer.")], user("No: the lexer.")

@@ -11,6 +11,7 @@ from compaction_hooks.events import CompactionEvent
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
 from compaction_hooks.strategies import AnyStrategy, ClearToolResults, DropOldest, ShortenParts, Summarize
 from compaction_hooks.validity import problems
+from tests.cases import folded
 from tests.conversations import prose
 
 Item: TypeAlias = dict[str, Any]
@@ -133,7 +134,7 @@ def check(view: Sequence[Item], format: MessageFormat[Any]) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize(
+@folded(
     "strategy",
     [
         Summarize(),
@@ -141,7 +142,6 @@ def check(view: Sequence[Item], format: MessageFormat[Any]) -> None:
         ClearToolResults(protect_tokens=300, minimum_gain_tokens=100),
         ShortenParts(least_chars=20),
     ],
-    ids=["a summary", "dropping", "clearing", "shortening"],
 )
 def test_a_view_has_the_search_that_found_a_tool(
     strategy: AnyStrategy, search: Any, steps: Any, format: MessageFormat[Any]

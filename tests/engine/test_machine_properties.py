@@ -3,6 +3,7 @@
 import random
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,6 @@ from hypothesis import HealthCheck, settings
 
 from compaction_hooks import Carried, CarryRequest, CompactionSettings
 from compaction_hooks.stores import SQLiteStore
-from tests.cases import sampled
 from tests.dialects import DIALECTS
 from tests.machine import ConversationMachine
 from tests.rehearsal import WINDOWS, Rehearsal
@@ -33,7 +33,12 @@ TestConversations.settings = settings(
 )
 
 
-@pytest.mark.parametrize("seed", sampled(range(WALKS), 5))
+def seeds(*fast: int) -> list[Any]:
+    """Return the seeds of all walks; the fast suite takes these."""
+    return [seed if seed in fast else pytest.param(seed, marks=pytest.mark.full) for seed in range(WALKS)]
+
+
+@pytest.mark.parametrize("seed", seeds(4, 7))
 def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed).randrange
     window = WINDOWS[choose(len(WINDOWS))]
@@ -52,7 +57,7 @@ def test_a_walk_keeps_every_promise(seed: int, tmp_path: Path) -> None:
         assert all(host.act(choose) for _ in range(WALK_STEPS))  # else it raises BrokenPromise
 
 
-@pytest.mark.parametrize("seed", sampled(range(WALKS), 4))
+@pytest.mark.parametrize("seed", seeds(4, 9))
 def test_a_walk_with_summaries_in_the_background_keeps_every_promise(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed + 2 * WALKS).randrange
     window = WINDOWS[choose(len(WINDOWS))]
@@ -84,7 +89,7 @@ def carry(request: CarryRequest) -> list[Carried]:
             return [Carried("pdf", TEXT), Carried(f"plan {number}", f"{TEXT} {number} " * 300)]
 
 
-@pytest.mark.parametrize("seed", sampled(range(WALKS), 5))
+@pytest.mark.parametrize("seed", seeds(3, 4))
 def test_a_walk_with_texts_that_come_back_keeps_every_promise(seed: int, tmp_path: Path) -> None:
     choose = random.Random(seed + WALKS).randrange
     with SQLiteStore(tmp_path / "records.db") as store:

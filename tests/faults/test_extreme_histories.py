@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 
 from compaction_hooks import ContextOverflowError
-from tests.cases import crossed, sampled
+from tests.cases import crossed, sampled_rows
 from tests.conversations import assistant, call, prose, step, steps, system, talk, tool, user
 from tests.faults.harness import OVERFLOW, PATHS, SIDES, WINDOW, Chat, Path, Side, leaving_threads, rig
 
@@ -170,15 +171,14 @@ def test_a_list_with_nothing_to_do_comes_back_as_it_is(name: str, side: Side) ->
     check_run(side, "recover", SMALL[name]())
 
 
-@crossed(name=LARGE, side=SIDES)
+@pytest.mark.parametrize(("name", "side"), sampled_rows(product(LARGE, SIDES), 9))
 def test_an_extreme_list_is_compacted_or_is_said_not_to_fit(name: str, side: Side) -> None:
     """On each path: it fits and is valid, or comes back as it was with an event, or an error names the part that cannot shrink."""
     for path in PATHS:
         check_run(side, path, LARGE[name]())
 
 
-@pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("name", ["surrogates, NUL and controls everywhere", "arguments nested ten thousand deep"])
+@crossed(side=SIDES, name=["surrogates, NUL and controls everywhere", "arguments nested ten thousand deep"])
 def test_an_extreme_record_survives_json(name: str, side: Side) -> None:
     messages = LARGE[name]()
     driven, other = rig(side), rig(side)
@@ -205,12 +205,13 @@ def many(count: int) -> list[Chat]:
     return [system(), *[m for n in range(count // 2) for m in (user(f"question {n}"), assistant(f"answer {n}"))]]
 
 
-@crossed(make=[large_result, large_request], side=SIDES)
+@pytest.mark.parametrize(("make", "side"), sampled_rows(product([large_result, large_request], SIDES), 1))
 def test_megabytes_in_one_message(make: Callable[[int], list[Chat]], side: Side) -> None:
     check_run(side, "over the window", make(1_000_000))
 
 
-@pytest.mark.parametrize("side", sampled(SIDES, 1))
+@pytest.mark.full
+@pytest.mark.parametrize("side", SIDES)
 def test_many_thousands_of_messages(side: Side) -> None:
     check_many(side, 6_000)
 

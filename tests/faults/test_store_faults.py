@@ -5,6 +5,7 @@ import errno
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path as FilePath
 from typing import Any, overload
 
@@ -14,13 +15,14 @@ from compaction_hooks import CompactionFinished, SummaryRequest
 from compaction_hooks.engine.persistence import STORE_COOLDOWN_SECONDS
 from compaction_hooks.events import StoreFailed
 from compaction_hooks.stores import MemoryStore, SQLiteStore
-from tests.cases import crossed
+from tests.cases import crossed, folded, sampled_rows
 from tests.conversations import talk, texts
 from tests.faults.harness import (
     PATHS,
     SIDES,
     Hang,
     PanicError,
+    Path,
     Rig,
     Side,
     above_threshold,
@@ -128,16 +130,17 @@ def list_told(driven: Rig) -> list[StoreFailed]:
     return [event for event in driven.events if isinstance(event, StoreFailed)]
 
 
-@crossed(name=FAULTS, is_async=[False, True], side=SIDES)
-def test_a_store_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    fault, named = FAULTS[name]
-    for path in PATHS:
-        driven = rig(side, summarizer=works, settings=fallback_settings(), store=both(Store(fault), is_async))
-        messages = list_for(path)
-        with leaving_threads():
-            driven.go(path, messages)
-        assert any(isinstance(event, CompactionFinished) for event in driven.events)
-        assert named in " ".join(event.error for event in list_told(driven))
+@pytest.mark.parametrize(("path", "is_async", "side"), sampled_rows(product(PATHS, [False, True], SIDES), 3))
+@folded("fault, named", FAULTS)
+def test_a_store_that_fails_does_not_fail_the_run(
+    fault: Callable[[str], Any], named: str, path: Path, is_async: bool, side: Side
+) -> None:
+    driven = rig(side, summarizer=works, settings=fallback_settings(), store=both(Store(fault), is_async))
+    messages = list_for(path)
+    with leaving_threads():
+        driven.go(path, messages)
+    assert any(isinstance(event, CompactionFinished) for event in driven.events)
+    assert named in " ".join(event.error for event in list_told(driven))
 
 
 @crossed(side=SIDES, is_async=[False, True])
@@ -280,13 +283,10 @@ def without_its_folder(path: FilePath) -> None:
     path.symlink_to(path.with_name("gone") / "deeper" / "records.db")
 
 
-SPOILED = pytest.mark.parametrize(
-    "spoil", [as_directory, as_garbage, halve, with_another_table, without_its_folder], ids=lambda f: f.__name__
-)
+SPOILED = [as_directory, as_garbage, halve, with_another_table, without_its_folder]
 
 
-@pytest.mark.parametrize("side", SIDES)
-@SPOILED
+@crossed(spoil=SPOILED, side=SIDES)
 def test_a_file_that_is_spoiled_later_does_not_fail_the_run(
     spoil: Callable[[FilePath], None], side: Side, file: FilePath
 ) -> None:

@@ -4,19 +4,21 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pytest
 
 from compaction_hooks import CompactionFailed, CompactionFinished, CompactionOutcome, Summary, SummaryRequest
 from compaction_hooks.runtime.drivers import HUNG_SUMMARIES
-from tests.cases import crossed
+from tests.cases import crossed, folded, sampled_rows
 from tests.conversations import texts
 from tests.faults.harness import (
     PATHS,
     SIDES,
     Hang,
     PanicError,
+    Path,
     Side,
     above_threshold,
     fallback_settings,
@@ -110,23 +112,22 @@ def make(fault: Fault, is_async: bool) -> Callable[[SummaryRequest], Any]:
     return later
 
 
-@crossed(name=FAULTS, is_async=[False, True], side=SIDES)
-def test_a_summarizer_that_fails_does_not_fail_the_run(name: str, is_async: bool, side: Side) -> None:
-    fault = FAULTS[name]
-    for path in PATHS:
-        driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())
-        messages = list_for(path)
-        with leaving_threads():
-            driven.go(path, messages)
-        last = driven.events[-1]
-        if path in ("threshold", "manual"):
-            assert isinstance(last, CompactionFailed)
-            assert fault.named in last.error
-            assert not last.is_over_window
-        else:
-            assert isinstance(last, CompactionFinished)
-            assert last.used_fallback
-        assert driven.session.engine.conversation.cooldown.breaker.failures == 1
+@pytest.mark.parametrize(("path", "is_async", "side"), sampled_rows(product(PATHS, [False, True], SIDES), 3))
+@folded("fault", FAULTS)
+def test_a_summarizer_that_fails_does_not_fail_the_run(fault: Fault, path: Path, is_async: bool, side: Side) -> None:
+    driven = rig(side, summarizer=make(fault, is_async), settings=fallback_settings())
+    messages = list_for(path)
+    with leaving_threads():
+        driven.go(path, messages)
+    last = driven.events[-1]
+    if path in ("threshold", "manual"):
+        assert isinstance(last, CompactionFailed)
+        assert fault.named in last.error
+        assert not last.is_over_window
+    else:
+        assert isinstance(last, CompactionFinished)
+        assert last.used_fallback
+    assert driven.session.engine.conversation.cooldown.breaker.failures == 1
 
 
 @crossed(name=["raises", "returns nothing", "returns a huge text", "raises SystemExit"], side=SIDES)

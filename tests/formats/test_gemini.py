@@ -9,6 +9,7 @@ from compaction_hooks import CompactionController
 from compaction_hooks.formats import GeminiFormat, read_answer
 from compaction_hooks.messages import Thinking, Usage
 from compaction_hooks.repair import INTERRUPTED, repaired
+from tests.cases import folded
 from tests.formats.samples import GEMINI
 
 FORMAT = GeminiFormat()
@@ -43,17 +44,17 @@ STAND_IN = {"id": "a", "name": "read", "response": {"error": INTERRUPTED}}
 
 
 @pytest.mark.parametrize("is_object", [False, True], ids=["dicts", "objects"])
-@pytest.mark.parametrize(
-    ("contents", "answers"),
-    [
-        pytest.param([[CALL_A], [response("other", "?"), A]], [A], id="an orphan first"),
-        pytest.param([[CALL_A, CALL_B], [B]], [B, {"functionResponse": STAND_IN}], id="half answered"),
-        pytest.param([[CALL_A, CALL_B], [B, A]], [B, A], id="another order"),
-        pytest.param([[CALL_A, CALL_B], [response("", "A"), response("", "B")]], None, id="responses without ids"),
-        pytest.param([[CALL_A, CALL_B], [response("", "B"), A]], None, id="one response without an id"),
-        pytest.param([[call(""), call("")], [response("", "A"), response("", "B")]], None, id="no ids"),
-        pytest.param([[call("")], [response("mine", "A")]], None, id="a call without an id"),
-    ],
+@folded(
+    "contents, answers",
+    {
+        "an orphan first": ([[CALL_A], [response("other", "?"), A]], [A]),
+        "half answered": ([[CALL_A, CALL_B], [B]], [B, {"functionResponse": STAND_IN}]),
+        "another order": ([[CALL_A, CALL_B], [B, A]], [B, A]),
+        "responses without ids": ([[CALL_A, CALL_B], [response("", "A"), response("", "B")]], None),
+        "one response without an id": ([[CALL_A, CALL_B], [response("", "B"), A]], None),
+        "no ids": ([[call(""), call("")], [response("", "A"), response("", "B")]], None),
+        "a call without an id": ([[call("")], [response("mine", "A")]], None),
+    },
 )
 def test_repair_pairs_calls_and_responses_as_the_api_does(
     contents: list[Any], answers: list[Any] | None, *, is_object: bool

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-import pytest
-
 from compaction_hooks import CompactionController, CompactionSettings, SummaryRequest
+from tests.cases import crossed
 from tests.conversations import assistant, call, prose, tool
 from tests.injection_attacks import CANARY, Attack, an_attack, labels_seen, tags_seen
 
@@ -117,10 +116,12 @@ def forgetting(request: SummaryRequest) -> str:
     return request.prompt and "## Goal\n- Publish.\n- And more."
 
 
-@pytest.mark.parametrize("is_refused", [True, False])
-@pytest.mark.parametrize("host", ["keeps", "stores", "hands on"])
-@pytest.mark.parametrize("summarizer", [None, forgetting])
-@pytest.mark.parametrize("dialect", [anthropic, bedrock, gemini, responses, chat])
+@crossed(
+    dialect=[anthropic, bedrock, gemini, responses, chat],
+    host=["keeps", "stores", "hands on"],
+    summarizer=[None, forgetting],
+    is_refused=[True, False],
+)
 def test_words_of_a_refusal_are_its_results(dialect: Dialect, summarizer: Any, host: str, is_refused: bool) -> None:
     said = [WORDS.format(number) for number in range(len(REFUSALS))]
     refused = zip(REFUSALS.values(), said, strict=True)

@@ -283,30 +283,26 @@ class AgentMessage:
     error_message: str
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        pytest.param(Exception(SENTENCE), id="plain exception"),
-        pytest.param(APIStatusError(body={"message": SENTENCE}), id="body"),
-        pytest.param(APIStatusError("context length of 4096 exceeded", body={"message": SENTENCE}), id="fewer numbers first"),
-        pytest.param(APIStatusError(body=json.dumps({"message": SENTENCE})), id="body as text"),
-        pytest.param(APIStatusError(response=HTTPResponse(400, json.dumps({"error": {"message": SENTENCE}}))), id="response"),
-        pytest.param(HTTPResponse(400, SENTENCE), id="response itself"),
-        pytest.param(APIStatusError(SENTENCE, response=StreamedResponse()), id="response not read"),
-        pytest.param(BotoClientError({"Error": {"Code": "ValidationException", "Message": SENTENCE}}), id="botocore"),
-        pytest.param(AgentMessage("", "error", f'API returned error: 400 - {{"message":"{SENTENCE}"}}'), id="tinyagent"),
-        pytest.param(Exception(APIStatusError(SENTENCE)), id="exception as argument"),
-        pytest.param(ExceptionGroup("all models failed", [RateLimitError("429"), APIStatusError(SENTENCE)]), id="group"),
-        pytest.param({"error": APIStatusError(SENTENCE)}, id="exception in a dict"),
-        pytest.param([SENTENCE], id="list"),
-        pytest.param(SENTENCE.encode(), id="bytes"),
-        pytest.param(repr({"error": {"message": SENTENCE, "code": None}}), id="dict as text"),
-        pytest.param(json.dumps({"error": {"metadata": {"raw": json.dumps({"error": {"message": SENTENCE}})}}}), id="nested"),
-        pytest.param("BadRequestError: " + json.dumps({"raw": json.dumps({"raw": json.dumps({"message": SENTENCE})})}),
-                     id="nested in text"),
-        pytest.param("prompt is too long: 5000 tokens \\u003e 4096 maximum", id="escaped comparison"),
-    ],
-)  # fmt: skip
+@folded("error", {
+        "plain exception": Exception(SENTENCE),
+        "body": APIStatusError(body={"message": SENTENCE}),
+        "fewer numbers first": APIStatusError("context length of 4096 exceeded", body={"message": SENTENCE}),
+        "body as text": APIStatusError(body=json.dumps({"message": SENTENCE})),
+        "response": APIStatusError(response=HTTPResponse(400, json.dumps({"error": {"message": SENTENCE}}))),
+        "response itself": HTTPResponse(400, SENTENCE),
+        "response not read": APIStatusError(SENTENCE, response=StreamedResponse()),
+        "botocore": BotoClientError({"Error": {"Code": "ValidationException", "Message": SENTENCE}}),
+        "tinyagent": AgentMessage("", "error", f'API returned error: 400 - {{"message":"{SENTENCE}"}}'),
+        "exception as argument": Exception(APIStatusError(SENTENCE)),
+        "group": ExceptionGroup("all models failed", [RateLimitError("429"), APIStatusError(SENTENCE)]),
+        "exception in a dict": {"error": APIStatusError(SENTENCE)},
+        "list": [SENTENCE],
+        "bytes": SENTENCE.encode(),
+        "dict as text": repr({"error": {"message": SENTENCE, "code": None}}),
+        "nested": json.dumps({"error": {"metadata": {"raw": json.dumps({"error": {"message": SENTENCE}})}}}),
+        "nested in text": "BadRequestError: " + json.dumps({"raw": json.dumps({"raw": json.dumps({"message": SENTENCE})})}),
+        "escaped comparison": "prompt is too long: 5000 tokens \\u003e 4096 maximum",
+    })  # fmt: skip
 def test_reads_the_errors_of_every_client(error: object) -> None:
     assert parse_overflow(error) == READ
 
@@ -394,6 +390,7 @@ def test_a_single_pattern_is_accepted_and_an_empty_one_is_ignored() -> None:
 # --- size and data ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "unit", ["prompt is too long, ", "max tokens ", "12345 ", "\\", "\"prompt' ", "[", "tokens limit ", "_a", "auth_"]
 )

@@ -11,6 +11,7 @@ pytest.importorskip("openai")
 import openai
 
 from compaction_hooks import CompactionController
+from tests.cases import crossed
 from tests.conversations import prose
 from tests.provider import LoopbackProvider, Overflow, Side
 
@@ -38,8 +39,7 @@ def chat(
     return side, hooks
 
 
-@pytest.mark.parametrize("known", [0, 12], ids=["from its beginning", "resumed"])
-@pytest.mark.parametrize("overflow", ["crop", "halve"])
+@crossed(overflow=["crop", "halve"], known=[0, 12])
 def test_a_server_that_cuts_prompts_is_named_once_and_the_estimate_decides(
     overflow: Overflow, known: int, provider: LoopbackProvider, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks import CompactionController, CompactionFinished
+from tests.cases import sampled, sampled_rows
 from tests.provider import Answer, Call, CallSigner, LoopbackProvider, Side, Signer
 
 genai: Any = pytest.importorskip("google.genai")
@@ -14,6 +15,7 @@ boto3: Any = pytest.importorskip("boto3")
 WINDOW = 8_000
 STEPS = 40
 RESULT = "a line of the file that was read\n" * 60
+CLAUDE = "anthropic.claude-sonnet-5-5"
 SYSTEM = "You mend parsers. " * 20
 
 
@@ -37,7 +39,7 @@ def compactions(events: Sequence[Any]) -> int:
     return sum(isinstance(event, CompactionFinished) for event in events)
 
 
-@pytest.mark.parametrize("window", [WINDOW, 1_000_000], ids=["known", "believed-larger"])
+@pytest.mark.parametrize("window", sampled([1_000_000, WINDOW], 1))
 def test_an_agent_on_google_genai(provider: LoopbackProvider, side: Side, window: int) -> None:
     """Its own objects are in the list, and a response has no id, as in Google's examples."""
     types, events = genai.types, list[Any]()
@@ -68,8 +70,10 @@ def test_an_agent_on_google_genai(provider: LoopbackProvider, side: Side, window
     assert signer.refusals == []
 
 
-@pytest.mark.parametrize("model", ["anthropic.claude-sonnet-5-5", None])
-@pytest.mark.parametrize("window", [WINDOW, 1_000_000], ids=["known", "believed-larger"])
+@pytest.mark.parametrize(
+    ("window", "model"),
+    sampled_rows([(1_000_000, None), (WINDOW, None), (WINDOW, CLAUDE), (1_000_000, CLAUDE)], 2),
+)
 def test_an_agent_on_boto3(provider: LoopbackProvider, side: Side, window: int, model: str | None) -> None:
     """The user writes something after each fifth result, in the same message: roles always alternate."""
     events = list[Any]()

@@ -117,8 +117,17 @@ async def test_limits_and_streams_in_extra_body_are_those_of_the_summary(provide
     await loop.client.close()
 
 
-@pytest.mark.parametrize("has_answer", [True, False], ids=["summary", "tool call"])
-@pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize(
+    ("api", "has_answer"),
+    [
+        pytest.param("chat", True, id="chat-summary", marks=pytest.mark.full),
+        pytest.param("chat", False, id="chat-tool call", marks=pytest.mark.full),
+        pytest.param("responses", True, id="responses-summary", marks=pytest.mark.full),
+        pytest.param("responses", False, id="responses-tool call"),
+        pytest.param("anthropic", True, id="anthropic-summary"),
+        pytest.param("anthropic", False, id="anthropic-tool call", marks=pytest.mark.full),
+    ],
+)
 async def test_a_summary_is_asked_by_the_list_of_the_call(
     provider: LoopbackProvider, api: str, has_answer: bool
 ) -> None:

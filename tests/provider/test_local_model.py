@@ -58,8 +58,8 @@ class Keeper:
 @pytest.mark.parametrize(
     ("summaries", "wording", "overflow", "context"),
     [
-        pytest.param("model", "llamacpp", "reject", CONTEXT, id="llama.cpp"),
-        pytest.param("rule", "llamacpp", "reject", TOO_LARGE, id="llama.cpp, window not known"),
+        pytest.param("model", "llamacpp", "reject", CONTEXT, id="llama.cpp", marks=pytest.mark.full),
+        pytest.param("rule", "llamacpp", "reject", TOO_LARGE, id="llama.cpp, window not known", marks=pytest.mark.full),
         pytest.param("model", "vllm", "reject", TOO_LARGE, id="vLLM, window not known"),
         pytest.param("rule", "openai", "length", TOO_LARGE, id="ends for length"),
     ],
@@ -86,6 +86,7 @@ def test_a_long_talk_ends_and_the_facts_are_known(
     assert report.cached_tokens > report.input_tokens / 4
 
 
+@pytest.mark.full
 def test_a_server_that_cuts_silently_is_named_in_the_log(
     provider: LoopbackProvider,
     client: Any,
@@ -99,6 +100,7 @@ def test_a_server_that_cuts_silently_is_named_in_the_log(
     assert "seems to cut" in caplog.text
 
 
+@pytest.mark.full
 def test_without_the_library_the_server_refuses(
     provider: LoopbackProvider, client: Any, request: pytest.FixtureRequest, local_model: Any
 ) -> None:
@@ -107,3 +109,13 @@ def test_without_the_library_the_server_refuses(
     report = local_model.run(client, "stock-1", CONTEXT, "none")
     assert report.refused > 10
     assert report.right == 0
+
+
+@pytest.mark.full
+def test_without_the_library_a_loop_that_drops_the_oldest_messages_forgets(
+    provider: LoopbackProvider, client: Any, request: pytest.FixtureRequest, local_model: Any
+) -> None:
+    side = provider.conversation(request.node.name, window=CONTEXT, wording="llamacpp")
+    side.think = Keeper()
+    report = local_model.run(client, "stock-1", CONTEXT, "drop")
+    assert (report.refused, report.turns, report.right) == (0, local_model.TURNS, 0)

@@ -14,6 +14,7 @@ import openai
 from compaction_hooks import CompactionController, Summary, SummaryRequest
 from compaction_hooks.runtime.guarded_call import helper_loop
 from tests.careless_model import check
+from tests.cases import sampled
 from tests.conversations import talk
 from tests.provider import LoopbackProvider
 
@@ -49,7 +50,7 @@ async def ask_anthropic(client: anthropic.AsyncAnthropic, request: SummaryReques
     return "".join(block.text for block in answer.content if block.type == "text")
 
 
-@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("api", sampled(["openai", "anthropic"], 1))
 def test_sync_calls_pay_a_shared_async_client_once_for_a_summary(provider: LoopbackProvider, api: str) -> None:
     """A connection of an event loop that has ended is of no use to the next call: the client would send again."""
     side = provider.conversation(api)

@@ -6,14 +6,15 @@ import pytest
 
 from compaction_hooks import CompactionController
 from compaction_hooks.formats import AnthropicFormat, OpenAIResponsesFormat
+from tests.cases import sampled
 from tests.conversations import prose
-from tests.native_runs import GPT, KINDS, OPUS, NativeRun
+from tests.native_runs import GPT, OPUS, InlineBlocks, InlineItems, NativeRun, RequestedBlocks, RequestedItems
 from tests.provider.counting import count, pieces_of
 from tests.provider.item_compacting import ItemCompactor
 from tests.provider.responses_wire import messages_of
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled([InlineItems, RequestedItems, RequestedBlocks, InlineBlocks], 2))
 def test_every_history_goes_on_whatever_its_user_changes(kind: type[NativeRun]) -> None:
     runs = {seed: kind(seed) for seed in range(12)}
     for run in runs.values():

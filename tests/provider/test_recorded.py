@@ -3,6 +3,8 @@
 from itertools import dropwhile
 from typing import Any
 
+import pytest
+
 from compaction_hooks.testing import Answer, Call, Script, Turn, long_script, tools_of
 from tests.data import needs_data, sessions
 from tests.provider.counting import count, pieces_of
@@ -21,6 +23,7 @@ USER = {"role": "user", "content": "Port it."}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "text of the file"}
 
 
+@pytest.mark.full
 @needs_data
 def test_every_recorded_conversation_is_a_script() -> None:
     scripts = [(session, script_of(session)) for session in sessions()]

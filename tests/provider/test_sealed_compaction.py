@@ -97,20 +97,30 @@ class Run:
         return [wanted - names for names in read[2:] if wanted - names]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param((INLINE, "billed"), id="the server compacts, billed"),
-        pytest.param((INLINE, "dropped"), id="the server compacts, dropped", marks=pytest.mark.full),
-        pytest.param(({}, "billed"), id="both compact, billed", marks=pytest.mark.full),
-        pytest.param(({}, "dropped"), id="both compact, dropped"),
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "the server compacts, billed": (INLINE, "billed"),
+    "both compact, dropped": ({}, "dropped"),
+    "both compact, billed": ({}, "billed"),
+    "the server compacts, dropped": (INLINE, "dropped"),
+}
+
+
+def by_case(*fast: str) -> pytest.MarkDecorator:
+    """Parametrize by what compacts and how it is billed: in the fast suite by these cases."""
+    cases = [
+        pytest.param(case, id=name, marks=() if name in fast else pytest.mark.full) for name, case in CASES.items()
     ]
-)
+    return pytest.mark.parametrize("run", cases, indirect=True)
+
+
+@pytest.fixture
 def run(provider: LoopbackProvider, request: pytest.FixtureRequest) -> Iterator[Run]:
     """A run in which the server compacts, or the session too; OpenAI bills messages before an item, or not: sources differ."""
     with ExitStack() as stack:
         yield Run(provider, stack, *request.param)
 
 
+@by_case("the server compacts, billed", "both compact, dropped")
 def test_a_run_on_one_account_sends_one_item_each_time_and_is_never_refused(run: Run) -> None:
     run.steps(STEPS)
     sealer = run.sealers[OPENAI]
@@ -121,6 +131,7 @@ def test_a_run_on_one_account_sends_one_item_each_time_and_is_never_refused(run:
     assert run.unread() == []
 
 
+@by_case("the server compacts, billed", "both compact, dropped")
 def test_switches_of_provider_and_model_and_a_restart_are_never_refused(run: Run) -> None:
     run.steps(9)
     run.steps(8, XAI)
@@ -132,6 +143,7 @@ def test_switches_of_provider_and_model_and_a_restart_are_never_refused(run: Run
     assert run.unread() == []
 
 
+@by_case("the server compacts, billed")
 def test_a_rotated_key_costs_one_refusal_and_a_restart_none(run: Run) -> None:
     run.steps(9)
     run.sealers[OPENAI].key = "rotated"
@@ -143,6 +155,7 @@ def test_a_rotated_key_costs_one_refusal_and_a_restart_none(run: Run) -> None:
     assert run.unread() == []
 
 
+@by_case("both compact, dropped")
 def test_a_host_that_drops_the_messages_before_the_item_may_still_switch(run: Run) -> None:
     run.steps(9)
     first = max(place for place, item in enumerate(run.messages) if item["type"] == "compaction")

@@ -260,6 +260,7 @@ def count_functions(steps: int) -> tuple[int, int]:
     return len(data["sessions"][0]["compactions"]), pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
 
 
+@pytest.mark.full
 def test_twice_as_many_compactions_are_twice_the_work() -> None:
     count_functions(10)  # imports
     (few, small), (many, large) = count_functions(75), count_functions(150)
@@ -326,7 +327,7 @@ def test_the_data_of_the_page_is_read_back_as_it_was() -> None:
 
 
 def test_the_same_sessions_make_the_same_page_and_the_same_chart() -> None:
-    recorded = session(forgetful_conversation(between=BETWEEN))
+    recorded = session(forgetful_conversation())
     once, again = (report(recorded) for _ in range(2))
     assert write_report(once) == write_report(again)
     charts = [write_chart(chart_of(replay(recorded, window=WINDOW))) for _ in range(2)]
@@ -364,7 +365,8 @@ def test_without_text_no_word_of_the_conversation_is_in_the_file() -> None:
         skipped=("line 7: gnu",),
         model="gpt-5",
     )
-    data = report(recorded, with_text=False, window=16_000)
+    done = [("folder/file.jsonl", recorded, replay(recorded, window=16_000, details=True))]
+    whole, data = read_report(done), read_report(done, with_text=False)
     page = write_report(data)
     own = " ".join(file.read_text(encoding="utf-8") for file in SOURCES if file.is_file()).lower()
     own += "assistant leave alone stay"  # a role, and words of the controller's reasons
@@ -375,7 +377,7 @@ def test_without_text_no_word_of_the_conversation_is_in_the_file() -> None:
     shown = "\n".join([*told.words, *told.code.values(), *told.comments])
     assert not [word for word in words if word in shown]
     assert "no text of a conversation" in page.splitlines()[0]
-    (with_text,), (without,) = (found["sessions"] for found in (report(recorded, window=16_000), data))
+    (with_text,), (without,) = (found["sessions"] for found in (whole, data))
     assert without["totals"] == with_text["totals"]
     assert [each["counts"] for each in without["compactions"]] == [each["counts"] for each in with_text["compactions"]]
     assert without["conversation"]["sent"] == with_text["conversation"]["sent"]
@@ -399,7 +401,7 @@ def test_the_chart_is_an_image_with_words_for_those_who_do_not_see_it() -> None:
     assert [mark.get("cx") for mark in marks] == [f"{100 * (call - 1) / 67:.2f}%" for call in (13, 24, 32, 43, 52, 65)]
 
 
-@pytest.mark.parametrize("calls", [1, 2, 5, 6, 400])
+@pytest.mark.parametrize("calls", [1, 2, 5, 6, pytest.param(400, marks=pytest.mark.full)])
 def test_a_chart_of_any_number_of_calls_stays_inside_its_frame(calls: int) -> None:
     messages = [message for n in range(calls) for message in talk(1, 20, n)]
     drawn = write_chart(chart_of(replay(session(messages), window=200_000)))

@@ -17,7 +17,7 @@ from compaction_hooks.messages import Media, Message, Text, ToolCall, ToolResult
 from compaction_hooks.replay import RecordedSession, ReplayError, read_sessions
 from compaction_hooks.replay.run import call_indexes
 from compaction_hooks.testing import check_view
-from tests.cases import folded
+from tests.cases import folded, sampled
 from tests.data import DATA, needs_data
 from tests.replay.samples import assert_calls_are_answered, blocks, read_one
 
@@ -37,7 +37,7 @@ def name(path: Path) -> str:
     return path.relative_to(NATIVE).as_posix()
 
 
-each_file = pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in FILES])
+each_file = folded("path", {name(path): path for path in FILES})
 
 
 @needs_data
@@ -72,9 +72,10 @@ def test_every_real_file_is_recognised_and_read_as_a_valid_conversation(path: Pa
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, id=name(path), marks=pytest.mark.full if path.stat().st_size > LONG_BYTES else ())
-        for path in FILES
+        *sampled([path for path in FILES if path.stat().st_size <= LONG_BYTES], 12),
+        *(pytest.param(path, marks=pytest.mark.full) for path in FILES if path.stat().st_size > LONG_BYTES),
     ],
+    ids=name,
 )
 def test_every_view_of_every_real_file_fits_and_is_no_less_valid_than_the_recording(path: Path) -> None:
     """Otherwise an event says that the newest messages alone are larger than the window."""

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_hooks.replay import RecordedSession, ReplayError
+from tests.cases import folded, sampled
 from tests.replay.samples import KINDS, Json, Kind, Record, assert_calls_of_sessions_are_answered, read_all
 from tests.strategies import examples
 
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+each_kind = pytest.mark.parametrize("kind", sampled(KINDS, 4), ids=lambda kind: kind.name)
 turns = st.integers(min_value=1, max_value=4)
 indents = st.sampled_from((None, 1))
 fractions = st.floats(min_value=0, max_value=1)
@@ -49,7 +50,7 @@ def records_before(text: str, records: Sequence[Record], place: int) -> list[Rec
     return [record for record, following in zip(marked, starts[1:], strict=True) if following <= place]
 
 
-@each_kind
+@folded("kind", {kind.name: kind for kind in KINDS})
 def test_a_whole_file_is_read_whole(kind: Kind) -> None:
     records = kind.records(3)
     for indent in (None, 1):
@@ -62,7 +63,7 @@ def test_a_whole_file_is_read_whole(kind: Kind) -> None:
 
 
 @each_kind
-@pytest.mark.parametrize("nothing", [None, {}], ids=["null", "an empty object"])
+@folded("nothing", [None, {}])
 def test_an_entry_that_says_nothing_could_not_be_read(kind: Kind, nothing: Json | None) -> None:
     records = kind.records(3)
     for place in range(len(records)):
@@ -106,7 +107,7 @@ def test_bytes_that_are_no_text_keep_the_entries_before(kind: Kind, count: int, 
     assert_kept(content, [] if b"\0" in put else records_before(text, records, place))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.is_lines], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", sampled([kind for kind in KINDS if kind.is_lines], 3), ids=lambda kind: kind.name)
 @examples(50)
 @given(data=st.data())
 def test_lost_broken_joined_and_repeated_lines_cost_themselves_only(kind: Kind, data: st.DataObject) -> None:

@@ -101,6 +101,7 @@ def test_a_session_that_breaks_a_limit_fails_its_test_and_the_loss_is_named(proj
     run.stdout.no_fnmatch_line("*pytest.fail(*")
 
 
+@pytest.mark.full
 def test_the_programs_of_the_page_run(project: pytest.Pytester) -> None:
     page = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
     for program in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):

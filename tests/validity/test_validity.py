@@ -489,6 +489,7 @@ def test_messages_that_a_rule_tells_apart_are_not_alike(old: list[Message], new:
     assert not is_alike(old, new)
 
 
+@pytest.mark.full
 def test_the_time_is_linear_in_the_messages() -> None:
     """100 000 messages are checked on each compaction; a quadratic checker would need minutes."""
     step = [message("assistant", "x", call("same")), message("tool", result("same"))]

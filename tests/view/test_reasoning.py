@@ -8,13 +8,14 @@ from compaction_hooks import CompactionController, CompactionRecord, project
 from compaction_hooks.formats import AnthropicFormat, BedrockConverseFormat, OpenAIChatFormat
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.validity import binds_reasoning, is_reasoning_refusal
+from tests.cases import folded
 
 BINDING = "claude-sonnet-5-5"
 OTHER = "claude-sonnet-5"
 
 
-@pytest.mark.parametrize(
-    ("model", "binds"),
+@folded(
+    "model, binds",
     [
         ("claude-fable-5-1", True),
         ("claude-fable-5-2-20260920", True),
@@ -74,8 +75,8 @@ NOT_CURED = [
 NOT_FOUND = "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."
 
 
-@pytest.mark.parametrize(
-    ("error", "is_refusal"),
+@folded(
+    "error, is_refusal",
     [
         *((ProviderError(text, 400), True) for text in REFUSED),
         *((ProviderError(text, 400), False) for text in NOT_CURED),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_hooks.formats import OpenAIChatFormat
+from tests.cases import folded
 from tests.conversations import Chat, assistant, call, system, tool, user
 
 FORMAT = OpenAIChatFormat()
@@ -47,27 +48,27 @@ def _other_arguments(message: dict[str, Any]) -> None:
     message["tool_calls"][0]["function"]["arguments"] = '{"n": 1}'
 
 
-@pytest.mark.parametrize(
-    ("number", "edit"),
-    [
-        pytest.param(1, lambda m: m.update(content="stop"), id="text"),
-        pytest.param(1, lambda m: m.update(role="system"), id="role"),
-        pytest.param(1, lambda m: m.update(compaction_summary=True), id="a mark"),
-        pytest.param(2, lambda m: m.update(content=None), id="no text any more"),
-        pytest.param(2, _append_call, id="a call"),
-        pytest.param(2, lambda m: m.update(refusal="no"), id="a refusal"),
-        pytest.param(2, lambda m: m.update(usage={"prompt_tokens": 7}), id="usage"),
-        pytest.param(3, _append_call, id="one more call"),
-        pytest.param(3, _rename, id="another tool"),
-        pytest.param(3, _other_arguments, id="other arguments"),
-        pytest.param(3, lambda m: m["tool_calls"].pop(), id="a call less"),
-        pytest.param(3, lambda m: m["tool_calls"][0].update(id="7"), id="another id"),
-        pytest.param(3, lambda m: m.update(content="text"), id="text beside calls"),
-        pytest.param(5, lambda m: m.update(content="other"), id="result"),
-        pytest.param(5, lambda m: m.update(tool_call_id="7"), id="result of another"),
-        pytest.param(5, lambda m: m.update(is_error=True), id="failed"),
-        pytest.param(5, lambda m: m.update(name="grep"), id="named"),
-    ],
+@folded(
+    "number, edit",
+    {
+        "text": (1, lambda m: m.update(content="stop")),
+        "role": (1, lambda m: m.update(role="system")),
+        "a mark": (1, lambda m: m.update(compaction_summary=True)),
+        "no text any more": (2, lambda m: m.update(content=None)),
+        "a call": (2, _append_call),
+        "a refusal": (2, lambda m: m.update(refusal="no")),
+        "usage": (2, lambda m: m.update(usage={"prompt_tokens": 7})),
+        "one more call": (3, _append_call),
+        "another tool": (3, _rename),
+        "other arguments": (3, _other_arguments),
+        "a call less": (3, lambda m: m["tool_calls"].pop()),
+        "another id": (3, lambda m: m["tool_calls"][0].update(id="7")),
+        "text beside calls": (3, lambda m: m.update(content="text")),
+        "result": (5, lambda m: m.update(content="other")),
+        "result of another": (5, lambda m: m.update(tool_call_id="7")),
+        "failed": (5, lambda m: m.update(is_error=True)),
+        "named": (5, lambda m: m.update(name="grep")),
+    },
 )
 def test_a_change_is_never_passed_over(number: int, edit: Callable[[dict[str, Any]], object]) -> None:
     message: dict[str, Any] = copy.deepcopy(dict(PLAIN[number]))

@@ -19,6 +19,7 @@ from compaction_hooks.digest.outline import Section
 from compaction_hooks.messages import Message, Usage
 from compaction_hooks.tokens import CharacterEstimator
 from tests.benchmarks.history import grow
+from tests.cases import sampled
 from tests.conversations import (
     PLAIN,
     Chat,
@@ -107,7 +108,7 @@ class Counting(CharacterEstimator):
 
 
 @pytest.mark.parametrize(
-    "listed", [conversation, lambda length: talk(length // 2, 40)], ids=["with tools", "plain text"]
+    "listed", sampled([conversation, lambda length: talk(length // 2, 40)], 1), ids=["with tools", "plain text"]
 )
 def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
     listed: Callable[[int], list[Chat]],
@@ -121,7 +122,9 @@ def test_a_call_with_nothing_due_calls_as_many_functions_whatever_the_length(
     assert counts[0] == counts[1] == counts[2]
 
 
-@pytest.mark.parametrize("added", [steps(1, 40, first=10_000), [user("Go on.")]], ids=["a step", "words of the user"])
+@pytest.mark.parametrize(
+    "added", sampled([steps(1, 40, first=10_000), [user("Go on.")]], 1), ids=["a step", "words of the user"]
+)
 def test_new_messages_call_as_many_functions_whatever_the_length(added: list[Chat]) -> None:
     counts: list[int] = []
     for length in (100, 100, 10_000):
@@ -144,6 +147,7 @@ def test_a_text_behind_a_run_costs_a_call_as_much_whatever_is_before_it() -> Non
     assert counts[1] == counts[2]
 
 
+@pytest.mark.full
 def test_earlier_compactions_cost_a_call_nothing() -> None:
     counts: list[int] = []
     for compactions in (1, 30):
@@ -156,6 +160,7 @@ def test_earlier_compactions_cost_a_call_nothing() -> None:
     assert abs(counts[0] - counts[1]) <= 5  # a pin more or less
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("words", ["Go on.", "Never touch module {}, and say so in its header."])
 def test_a_later_compaction_costs_no_more_than_an_early_one(words: str) -> None:
     """Neither do the user's words of before, a pin, or the calls that failed before and are told as failing still."""
@@ -198,6 +203,7 @@ def test_each_message_is_read_once_and_the_newest_two_again_by_the_next_call() -
     assert format.reads == len(messages) + 2 * 49
 
 
+@pytest.mark.full
 def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
     messages = conversation(5_000)
     hooks = controller(HUGE_WINDOW, settings=UNCAPPED)
@@ -205,6 +211,7 @@ def test_the_state_takes_at_most_four_hundred_bytes_a_message() -> None:
     assert left / len(messages) <= 400
 
 
+@pytest.mark.full
 def test_a_covered_message_takes_no_more() -> None:
     """Not counted: its record, the host's own objects, and the kept messages."""
     sizes: list[int] = []
@@ -226,6 +233,7 @@ def test_a_covered_message_takes_no_more() -> None:
     assert (many - few) / 4_000 <= 400
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("read", "identifier_tokens", "most"), [("prompt", 0, 2.5), ("transcript", 0, 2.5), ("prompt", None, 6.0)]
 )

@@ -11,6 +11,7 @@ import pytest
 from compaction_hooks.files import FileOperations, file_tags, merge, remove_file_tags
 from compaction_hooks.files.operations import digest, find_touched_files, is_failure, read_calls
 from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
+from tests.cases import folded
 from tests.file_lists import files_in
 
 
@@ -36,28 +37,24 @@ def touched(name: str, arguments: object, result: str | None = "ok") -> tuple[li
 # -- by the shape of the arguments
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        pytest.param("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, id="claude code"),
-        pytest.param("edit", {"path": "a.py", "oldText": "x", "newText": "y"}, id="pi"),
-        pytest.param("zap", {"filePath": "a.py", "oldString": "x", "newString": "y"}, id="unknown name, camel case"),
-        pytest.param("Write", {"file_path": "a.py", "content": "x"}, id="write"),
-        pytest.param("NotebookEdit", {"notebook_path": "a.py", "new_source": "x"}, id="notebook"),
-        pytest.param("edit_file", {"target_file": "a.py", "code_edit": "x"}, id="cursor"),
-        pytest.param("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x"}, id="create"),
-        pytest.param("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}, id="replace"),
-        pytest.param("str_replace_editor", {"command": "insert", "path": "a.py", "insert_line": 3}, id="insert"),
-        pytest.param("save", {"filename": "./a.py"}, id="by name alone"),
-        pytest.param("write_many", {"files": [{"path": "a.py", "content": "x"}]}, id="list of files"),
-        pytest.param(
-            "apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n-x\n+y\n*** End Patch"}, id="patch"
-        ),
-        pytest.param(
-            "apply_patch", "*** Begin Patch\n*** Add File: a.py\n+y\n*** End Patch", id="patch that is no JSON"
-        ),
-        pytest.param("apply_diff", {"diff": "--- a/a.py\n+++ b/a.py\n@@\n-x\n+y"}, id="diff"),
-    ],
+@folded(
+    "name, arguments",
+    {
+        "claude code": ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}),
+        "pi": ("edit", {"path": "a.py", "oldText": "x", "newText": "y"}),
+        "unknown name, camel case": ("zap", {"filePath": "a.py", "oldString": "x", "newString": "y"}),
+        "write": ("Write", {"file_path": "a.py", "content": "x"}),
+        "notebook": ("NotebookEdit", {"notebook_path": "a.py", "new_source": "x"}),
+        "cursor": ("edit_file", {"target_file": "a.py", "code_edit": "x"}),
+        "create": ("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x"}),
+        "replace": ("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x"}),
+        "insert": ("str_replace_editor", {"command": "insert", "path": "a.py", "insert_line": 3}),
+        "by name alone": ("save", {"filename": "./a.py"}),
+        "list of files": ("write_many", {"files": [{"path": "a.py", "content": "x"}]}),
+        "patch": ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n-x\n+y\n*** End Patch"}),
+        "patch that is no JSON": ("apply_patch", "*** Begin Patch\n*** Add File: a.py\n+y\n*** End Patch"),
+        "diff": ("apply_diff", {"diff": "--- a/a.py\n+++ b/a.py\n@@\n-x\n+y"}),
+    },
 )
 def test_an_edit_is_known_by_its_arguments(name: str, arguments: object) -> None:
     assert touched(name, arguments) == ([], ["a.py"])
@@ -96,30 +93,27 @@ def test_other_calls_touch_no_file(name: str, arguments: object, result: str) ->
 # -- by what a command line says
 
 
-@pytest.mark.parametrize(
-    ("command", "read", "modified"),
-    [
-        pytest.param("cat a.py", ["a.py"], [], id="cat"),
-        pytest.param("cd /r && sed -n '1,5p' a.py | head -n 20", ["/r/a.py"], [], id="sed prints, under a folder"),
-        pytest.param("sed -i 's/a b/c/' a.py b.py", [], ["a.py", "b.py"], id="sed in place"),
-        pytest.param("sed -i -e 's/x/y/' a.py", [], ["a.py"], id="sed in place with -e"),
-        pytest.param("sed -i '' 's/x/y/' a.py", [], ["a.py"], id="sed of macOS"),
-        pytest.param("echo hi > a.txt 2>/dev/null", [], ["a.txt"], id="redirection"),
-        pytest.param("run >> logs/a.txt 2>&1", [], ["logs/a.txt"], id="appending"),
-        pytest.param("serve & cat a.py", ["a.py"], [], id="in the background"),
-        pytest.param("run | tee -a out.txt", [], ["out.txt"], id="tee"),
-        pytest.param("cat > a.py << 'EOF'\nopen(b, 'w') > c\nEOF\ncat a.py", [], ["a.py"], id="here-document, then cat"),
-        pytest.param("python - <<EOF\np = 'x.py'\nopen(p, 'w').write('')\nEOF", [], ["x.py"], id="script in a here-document"),
-        pytest.param("python -c \"open('x.py', mode='a')\"", [], ["x.py"], id="script as an argument"),
-        pytest.param("git apply <<'E'\n--- a/x.py\n+++ b/x.py\nE", [], ["x.py"], id="patch in a here-document"),
-        pytest.param("cat > p.diff <<'E'\n+++ b/x.py\nE", [], ["p.diff"], id="patch only written"),
-        pytest.param("rm a; mv b c; mkdir d; touch e; cp f g", [], [], id="nothing worth reading again"),
-        pytest.param("cat $FILE *.py < in.txt", [], [], id="no literal path"),
-        pytest.param("FOO=1 cat 'a b.txt'", ["a b.txt"], [], id="quoted path, variable before"),
-        pytest.param("echo \"unbalanced > a.txt", [], ["a.txt"], id="unbalanced quote"),
-        pytest.param("pytest # > a.txt", [], [], id="comment"),
-    ],
-)  # fmt: skip
+@folded("command, read, modified", {
+        "cat": ("cat a.py", ["a.py"], []),
+        "sed prints, under a folder": ("cd /r && sed -n '1,5p' a.py | head -n 20", ["/r/a.py"], []),
+        "sed in place": ("sed -i 's/a b/c/' a.py b.py", [], ["a.py", "b.py"]),
+        "sed in place with -e": ("sed -i -e 's/x/y/' a.py", [], ["a.py"]),
+        "sed of macOS": ("sed -i '' 's/x/y/' a.py", [], ["a.py"]),
+        "redirection": ("echo hi > a.txt 2>/dev/null", [], ["a.txt"]),
+        "appending": ("run >> logs/a.txt 2>&1", [], ["logs/a.txt"]),
+        "in the background": ("serve & cat a.py", ["a.py"], []),
+        "tee": ("run | tee -a out.txt", [], ["out.txt"]),
+        "here-document, then cat": ("cat > a.py << 'EOF'\nopen(b, 'w') > c\nEOF\ncat a.py", [], ["a.py"]),
+        "script in a here-document": ("python - <<EOF\np = 'x.py'\nopen(p, 'w').write('')\nEOF", [], ["x.py"]),
+        "script as an argument": ("python -c \"open('x.py', mode='a')\"", [], ["x.py"]),
+        "patch in a here-document": ("git apply <<'E'\n--- a/x.py\n+++ b/x.py\nE", [], ["x.py"]),
+        "patch only written": ("cat > p.diff <<'E'\n+++ b/x.py\nE", [], ["p.diff"]),
+        "nothing worth reading again": ("rm a; mv b c; mkdir d; touch e; cp f g", [], []),
+        "no literal path": ("cat $FILE *.py < in.txt", [], []),
+        "quoted path, variable before": ("FOO=1 cat 'a b.txt'", ["a b.txt"], []),
+        "unbalanced quote": ("echo \"unbalanced > a.txt", [], ["a.txt"]),
+        "comment": ("pytest # > a.txt", [], []),
+    })  # fmt: skip
 def test_a_command_line_names_the_files_it_reads_and_writes(command: str, read: list[str], modified: list[str]) -> None:
     assert touched("bash", {"command": command}) == (read, modified)
 

@@ -10,6 +10,7 @@ import pytest
 from compaction_hooks import Message, Usage
 from compaction_hooks.formats.answers import is_cut_by_window, read_answer
 from compaction_hooks.messages import Part, StopReason, Text
+from tests.cases import folded
 
 OPENAI = {
     "model": "gpt-5",
@@ -87,27 +88,25 @@ def stopped(output: int, input: int = 4_000, *parts: Part, reason: StopReason = 
     return Message(role="assistant", parts=parts, usage=usage, stop_reason=reason)
 
 
-@pytest.mark.parametrize(
-    ("answer", "requested", "window", "is_cut"),
-    [
-        pytest.param(WINDOW_SAID, None, None, True, id="the provider says so, and nothing else"),
-        pytest.param(
-            stopped(900, reason="window"), 900, 128_000, True, id="the provider says so, whatever was asked for"
-        ),
-        pytest.param(stopped(0), None, None, True, id="nothing was written, window unknown"),
-        pytest.param(stopped(0), None, 128_000, True, id="nothing was written, window believed larger"),
-        pytest.param(stopped(0, 4_000, Text("Some")), None, None, False, id="something was written, but not counted"),
-        pytest.param(stopped(500), None, None, False, id="nothing is known but the word"),
-        pytest.param(stopped(500), None, 128_000, False, id="far below the window"),
-        pytest.param(stopped(500), None, 4_500, True, id="input and output fill the window"),
-        pytest.param(stopped(500), 2_000, None, True, id="less than asked for, window unknown"),
-        pytest.param(stopped(500), 2_000, 128_000, True, id="less than asked for, window believed larger"),
-        pytest.param(stopped(500), 500, 4_500, False, id="its own limit, window full or not"),
-        pytest.param(stopped(499), 500, None, False, id="its own limit, the last token counted differently"),
-        pytest.param(stopped(500, reason="complete"), 2_000, 4_500, False, id="it ended by itself"),
-        pytest.param(stopped(0, reason="error"), 2_000, 4_500, False, id="it failed"),
-        pytest.param(Message(role="assistant", parts=(), stop_reason="length"), 2_000, 4_500, False, id="no usage"),
-    ],
+@folded(
+    "answer, requested, window, is_cut",
+    {
+        "the provider says so, and nothing else": (WINDOW_SAID, None, None, True),
+        "the provider says so, whatever was asked for": (stopped(900, reason="window"), 900, 128_000, True),
+        "nothing was written, window unknown": (stopped(0), None, None, True),
+        "nothing was written, window believed larger": (stopped(0), None, 128_000, True),
+        "something was written, but not counted": (stopped(0, 4_000, Text("Some")), None, None, False),
+        "nothing is known but the word": (stopped(500), None, None, False),
+        "far below the window": (stopped(500), None, 128_000, False),
+        "input and output fill the window": (stopped(500), None, 4_500, True),
+        "less than asked for, window unknown": (stopped(500), 2_000, None, True),
+        "less than asked for, window believed larger": (stopped(500), 2_000, 128_000, True),
+        "its own limit, window full or not": (stopped(500), 500, 4_500, False),
+        "its own limit, the last token counted differently": (stopped(499), 500, None, False),
+        "it ended by itself": (stopped(500, reason="complete"), 2_000, 4_500, False),
+        "it failed": (stopped(0, reason="error"), 2_000, 4_500, False),
+        "no usage": (Message(role="assistant", parts=(), stop_reason="length"), 2_000, 4_500, False),
+    },
 )
 def test_the_window_or_its_own_limit_ended_an_answer(
     answer: Message, requested: int | None, window: int | None, is_cut: bool

@@ -12,6 +12,7 @@ import pytest
 from compaction_hooks import CompactionSettings, SummaryRequest
 from compaction_hooks.runtime import drivers
 from compaction_hooks.runtime.effects import Flow, Outcome, RunningCompaction, Wait
+from tests.cases import crossed
 from tests.faults.harness import SIDES, Chat, Rig, Side, above_threshold, fallback_settings, over_window, rig, works
 
 BOTH = pytest.mark.parametrize("side", SIDES)
@@ -51,8 +52,7 @@ def begin_and_stop(driven: Rig, messages: list[Chat]) -> Callable[[], None]:
     return let_go
 
 
-@BOTH
-@pytest.mark.parametrize("path", ["transform", "compact", "recover"])
+@crossed(path=["transform", "recover", "compact"], side=SIDES)
 def test_a_compaction_whose_loop_was_stopped_is_given_up(path: str, side: Side, patient: CompactionSettings) -> None:
     async def summarize(request: SummaryRequest) -> str:
         await asyncio.Event().wait()

@@ -7,6 +7,7 @@ import pytest
 from compaction_hooks.formats import OpenAIChatFormat
 from compaction_hooks.history import History, HistoryReader, OwnTexts
 from compaction_hooks.strategies.cut import find_cut
+from tests.cases import folded
 from tests.conversations import Chat, assistant, call, steps, talk, tool, user
 
 
@@ -38,7 +39,7 @@ def test_a_turn_that_begins_nearby_is_preferred() -> None:
     assert kept(messages, 1_300)[0] == user("b")
 
 
-@pytest.mark.parametrize("count", range(1, 20))
+@folded("count", range(1, 20))
 def test_exactly_as_much_is_kept_as_was_asked_for_but_for_a_turn_nearby(count: int) -> None:
     """Of messages that weigh 100 each, as many as reach the number; a quarter may go for the user's words."""
     messages = [*talk(12), user("now")]

@@ -18,6 +18,7 @@ from compaction_hooks.summary.extractive import ExtractiveSummarizer
 from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import render_summary
+from tests.cases import folded
 
 TOKENS = CharacterEstimator().estimate_tokens
 
@@ -775,6 +776,7 @@ def _speed(messages: Sequence[Message], size: int) -> float:
     return size / max(time.process_time() - start, 1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pattern", ["a", "a/", '"', "<a", "_a", "a.", "1-", "- ", "<<A\n", "。", "[User]: ", "aB"])
 def test_one_very_long_line_takes_linear_time(pattern: str) -> None:
     line = pattern * (400_000 // len(pattern))
@@ -782,7 +784,7 @@ def test_one_very_long_line_takes_linear_time(pattern: str) -> None:
     assert _speed(messages, 5 * len(line)) > MINIMUM_BYTES_PER_CPU_SECOND
 
 
-@pytest.mark.parametrize("max_tokens", range(60, 400, 5))
+@folded("max_tokens", range(60, 400, 5))
 def test_steps_left_out_never_leave_no_summary_at_all(max_tokens: int) -> None:
     """An empty summary would lose the requests too."""
     text = summarize(ORDERS, max_tokens=max_tokens)
@@ -840,6 +842,7 @@ def test_half_a_name_is_not_carried(before: int) -> None:
     assert found.count("17.py") == 1
 
 
+@pytest.mark.full
 def test_listings_cost_at_most_fifteen_times_the_memory_of_their_text() -> None:
     """A hundred listings of names that never come again, the worst case: each of them could be needed next."""
     listings = ["\n".join(f"src/part{n}/file_{n}_{k}.py" for k in range(100)) for n in range(100)]

@@ -14,6 +14,7 @@ from compaction_hooks.messages import Message, Text, ToolCall, ToolResult
 from compaction_hooks.summary.answers import refusal, unwrap_answer
 from compaction_hooks.summary.prompts import SYSTEM_PROMPT
 from compaction_hooks.summary.request import LazyRequest, Summary, SummaryKind, SummaryRequest
+from tests.cases import folded
 
 
 def quarter(text: str) -> int:
@@ -182,24 +183,24 @@ def test_uses_a_good_answer(answer: str | Summary) -> None:
     assert why(answer) is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        pytest.param("<summary>\n</summary>", "empty", id="empty tags"),
-        pytest.param("## Goal\n(none)\n\n## Progress\n### Done\n- (none)\n", "empty", id="template only"),
-        pytest.param(Summary(text=GOOD, finish_reason="MAX_TOKENS"), "cut off", id="Gemini"),
-        pytest.param(Summary(text=GOOD, finish_reason="FinishReason.MAX_TOKENS"), "cut off", id="enum"),
-        pytest.param(Summary(text=GOOD, finish_reason="model_length"), "cut off", id="Mistral"),
-        pytest.param(Summary(text=GOOD, finish_reason="max_output_tokens"), "cut off", id="Responses"),
-        pytest.param(Summary(text=GOOD, finish_reason="incomplete"), "cut off", id="incomplete"),
-        pytest.param(Summary(text=GOOD, finish_reason="model_context_window_exceeded"), "cut off", id="window"),
-        pytest.param(Summary(text=GOOD, finish_reason="error"), "withheld", id="error text"),
-        pytest.param(Summary(text=GOOD, finish_reason="refusal"), "withheld", id="refusal"),
-        pytest.param(Summary(text=GOOD, finish_reason="tool_use"), "tool", id="finish reason"),
-        pytest.param("y" * 4 * 101, "101 tokens", id="over-long"),
-        pytest.param("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues", id="goes on"),
-        pytest.param(f"<conversation>\n{GOOD}", "repeats", id="echoes a tag"),
-    ],
+@folded(
+    "answer, says",
+    {
+        "empty tags": ("<summary>\n</summary>", "empty"),
+        "template only": ("## Goal\n(none)\n\n## Progress\n### Done\n- (none)\n", "empty"),
+        "Gemini": (Summary(text=GOOD, finish_reason="MAX_TOKENS"), "cut off"),
+        "enum": (Summary(text=GOOD, finish_reason="FinishReason.MAX_TOKENS"), "cut off"),
+        "Mistral": (Summary(text=GOOD, finish_reason="model_length"), "cut off"),
+        "Responses": (Summary(text=GOOD, finish_reason="max_output_tokens"), "cut off"),
+        "incomplete": (Summary(text=GOOD, finish_reason="incomplete"), "cut off"),
+        "window": (Summary(text=GOOD, finish_reason="model_context_window_exceeded"), "cut off"),
+        "error text": (Summary(text=GOOD, finish_reason="error"), "withheld"),
+        "refusal": (Summary(text=GOOD, finish_reason="refusal"), "withheld"),
+        "finish reason": (Summary(text=GOOD, finish_reason="tool_use"), "tool"),
+        "over-long": ("y" * 4 * 101, "101 tokens"),
+        "goes on": ("[Assistant]: I will fix it.\n\n[User]: Thanks.", "continues"),
+        "echoes a tag": (f"<conversation>\n{GOOD}", "repeats"),
+    },
 )
 def test_refuses_an_answer_that_is_no_summary(answer: object, says: str) -> None:
     """`tests/faults/test_summarizer_faults.py` has more of them, through a whole run."""

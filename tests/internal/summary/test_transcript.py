@@ -252,6 +252,7 @@ def test_holds_the_bound_where_the_whole_is_more_than_its_parts() -> None:
     assert 250 < growing(shown.text) <= 500
 
 
+@pytest.mark.full
 def test_estimates_in_linear_time() -> None:
     """Ten times the messages are ten times the characters estimated, not a hundred times."""
 

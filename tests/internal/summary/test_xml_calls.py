@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from compaction_hooks import CompactionController, ExtractiveSummarizer, Summary, SummaryRequest
+from tests.cases import folded
 from tests.injection_attacks import CANARY, Attack, an_attack, labels_seen
 
 Chat = dict[str, Any]
@@ -101,7 +100,7 @@ def test_tags_without_an_answer_of_the_harness_are_no_call() -> None:
 
 
 @an_attack
-@pytest.mark.parametrize("tool", ["read_file", "use_mcp_tool"])
+@folded("tool", ["read_file", "use_mcp_tool"])
 def test_no_result_speaks_as_the_user(tool: str, attack: Attack) -> None:
     summary, transcript = compacted([TASK, *FILLER, *called(tool, "<path>a.md</path>", attack.text)])
     asked = summary.partition("## Progress\n")[0]

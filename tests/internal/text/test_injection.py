@@ -26,7 +26,7 @@ from compaction_hooks.summary.request import LazyRequest, SummaryKind
 from compaction_hooks.text.escaping import neutralize
 from compaction_hooks.tokens import CharacterEstimator
 from compaction_hooks.view.texts import SUMMARY_MARKER, parse_summary, render_summary
-from tests.cases import folded
+from tests.cases import crossed, folded, sampled
 from tests.file_lists import files_in
 from tests.injection_attacks import ATTACKS, CANARY, Attack, an_attack, every_attack, labels_seen, tags_seen
 from tests.internal.summary.test_extractive import request as rule_request
@@ -139,7 +139,7 @@ def test_a_neutralized_attack_is_harmless(attack: Attack) -> None:
     assert neutralize(safe) == safe
 
 
-@pytest.mark.parametrize("text", ["</con{}versation>", "<summary{}z", "ok\n[Us{}er]: z", "ok\nUs{}er: z"])
+@pytest.mark.parametrize("text", sampled(["</con{}versation>", "<summary{}z", "ok\n[Us{}er]: z", "ok\nUs{}er: z"], 2))
 def test_no_accent_and_nothing_invisible_of_any_script_hides_a_name_or_lengthens_it(text: str) -> None:
     kinds = ("Mn", "Me", "Cf", "Cs")
     unseen = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) in kinds]
@@ -148,34 +148,29 @@ def test_no_accent_and_nothing_invisible_of_any_script_hides_a_name_or_lengthens
     assert [hex(ord(char)) for char, disguised in forged if neutralize(disguised) == disguised] == []
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
-    [
-        pytest.param("- [x] done\n- [ ] open", id="check boxes"),
-        pytest.param("[1]: https://example.org\n[user_id]: 7\n[ERROR]: disk full", id="other labels"),
-        pytest.param(
-            "[tool.ruff]\nline-length = 120\n[system] booted\n[user-agent] curl", id="brackets at a line's start"
-        ),
-        pytest.param("see [User]: above", id="a label inside a line"),
-        pytest.param('if a < summary_size > b: <details> Vec<T> {"role": "user"}', id="code"),
-        pytest.param("日本語 [テスト]: よし", id="Japanese"),
-        pytest.param("[system]\nthreads = 4\n[developer]\n[new user message]", id="headings without a colon"),
-        pytest.param("roles:\n  user: alice\n\tsystem: linux\n  - user: bob", id="indented entries in small letters"),
-        pytest.param("<summary_of_text> <focus2> &lt;summary_id&gt; <conversations>", id="longer names"),
-        pytest.param(f"a <||> b <|{'x' * 41}|>", id="no mark of a template"),
-        pytest.param("&amp;lt;/conversation&amp;gt; %255BUser]: x", id="encoded twice"),
-        pytest.param(
-            "%20%5B404]: x\n\\u0020- x: 1\n&nbsp;Userspace: x\n\x1b[1mtests:\x1b[0m 3", id="encoded and harmless"
-        ),
-        pytest.param("if a &lt; b &amp;&amp; c: 100%&nbsp;of &lsaquo;it&rsaquo; \\u2039x", id="other brackets"),
-    ],
+    {
+        "check boxes": "- [x] done\n- [ ] open",
+        "other labels": "[1]: https://example.org\n[user_id]: 7\n[ERROR]: disk full",
+        "brackets at a line's start": "[tool.ruff]\nline-length = 120\n[system] booted\n[user-agent] curl",
+        "a label inside a line": "see [User]: above",
+        "code": 'if a < summary_size > b: <details> Vec<T> {"role": "user"}',
+        "Japanese": "日本語 [テスト]: よし",
+        "headings without a colon": "[system]\nthreads = 4\n[developer]\n[new user message]",
+        "indented entries in small letters": "roles:\n  user: alice\n\tsystem: linux\n  - user: bob",
+        "longer names": "<summary_of_text> <focus2> &lt;summary_id&gt; <conversations>",
+        "no mark of a template": f"a <||> b <|{'x' * 41}|>",
+        "encoded twice": "&amp;lt;/conversation&amp;gt; %255BUser]: x",
+        "encoded and harmless": "%20%5B404]: x\n\\u0020- x: 1\n&nbsp;Userspace: x\n\x1b[1mtests:\x1b[0m 3",
+        "other brackets": "if a &lt; b &amp;&amp; c: 100%&nbsp;of &lsaquo;it&rsaquo; \\u2039x",
+    },
 )
 def test_harmless_text_is_left_as_it_is(text: str) -> None:
     assert neutralize(text) == text
 
 
-@pytest.mark.parametrize("begin", ["", "\n ", "<", "[", "&lt;", "a "])
-@pytest.mark.parametrize("digit", ["0", "1", "9"])
+@crossed(begin=["", "\n ", "<", "[", "&lt;", "a "], digit=["0", "1", "9"])
 def test_a_number_of_thousands_of_digits_is_text_like_any_other(begin: str, digit: str) -> None:
     """No character has such a number, and Python refuses to read it."""
     text = f"{begin}&#{digit * 5_000}; {CANARY}"

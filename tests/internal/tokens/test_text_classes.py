@@ -13,11 +13,12 @@ from compaction_hooks.tokens.estimator import (
     WHOLE_CHARS,
     text_tokens,
 )
+from tests.cases import folded
 from tests.token_accuracy import CLASS_TEXTS
 
 
 @pytest.mark.parametrize("times", [1, 40], ids=["short", "long"])
-@pytest.mark.parametrize("kind", CLASS_TEXTS)
+@folded("kind", [*CLASS_TEXTS])
 def test_each_class_of_text_is_counted_between_90_and_125_percent_of_a_real_tokenizer(kind: str, times: int) -> None:
     text = CLASS_TEXTS[kind]
     count = text.larger_count * times

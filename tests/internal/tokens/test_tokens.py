@@ -184,7 +184,7 @@ def test_recorded_conversations_are_not_counted_below_a_real_tokenizer(encoding:
     assert max(ratios) <= 1.25
 
 
-EXACT = [pytest.param("openhands*", id="Claude"), pytest.param("miniswe*", id="DeepSeek")]
+EXACT = [pytest.param("openhands*", id="Claude"), pytest.param("miniswe*", id="DeepSeek", marks=pytest.mark.full)]
 """Recordings whose requests are known whole: system prompt, tools and messages."""
 
 

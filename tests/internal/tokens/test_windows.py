@@ -11,6 +11,7 @@ import pytest
 
 from compaction_hooks.tokens import windows
 from compaction_hooks.tokens.windows import ModelWindow, find_window
+from tests.cases import folded
 
 LITELLM = {
     "sample_spec": {"mode": "one of: chat, embedding", "max_input_tokens": "max input tokens, if specified"},
@@ -94,24 +95,24 @@ def test_without_any_table_every_window_is_unknown() -> None:
 
 
 @pytest.mark.usefixtures("litellm")
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        pytest.param("gpt-4o", 128_000, id="plain"),
-        pytest.param("GPT-4o ", 128_000, id="upper case"),
-        pytest.param("mistral/large", 131_072, id="upper case in the table"),
-        pytest.param("azure/gpt-4o", 64_000, id="the provider has its own limit"),
-        pytest.param("openai/gpt-4o", 128_000, id="provider in front"),
-        pytest.param("litellm_proxy/openai/gpt-4o", 128_000, id="two in front"),
-        pytest.param("azure/gpt-4o-2024-11-20", 128_000, id="provider and date"),
-        pytest.param("claude-sonnet-4-5-20250929", 200_000, id="date without dashes"),
-        pytest.param("vertex_ai/claude-sonnet-4-5@20250929", 200_000, id="date of Vertex"),
-        pytest.param("claude-sonnet-4-5-latest", 200_000, id="latest"),
-        pytest.param("anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, id="Bedrock"),
-        pytest.param("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000, id="Bedrock with region"),
-        pytest.param("openrouter/anthropic/claude-sonnet-4-5:free", 200_000, id="variant of OpenRouter"),
-        pytest.param("ft:gpt-4.1-2025-04-14:organisation:name:id", 1_047_576, id="fine-tuned"),
-    ],
+@folded(
+    "model, expected",
+    {
+        "plain": ("gpt-4o", 128_000),
+        "upper case": ("GPT-4o ", 128_000),
+        "upper case in the table": ("mistral/large", 131_072),
+        "the provider has its own limit": ("azure/gpt-4o", 64_000),
+        "provider in front": ("openai/gpt-4o", 128_000),
+        "two in front": ("litellm_proxy/openai/gpt-4o", 128_000),
+        "provider and date": ("azure/gpt-4o-2024-11-20", 128_000),
+        "date without dashes": ("claude-sonnet-4-5-20250929", 200_000),
+        "date of Vertex": ("vertex_ai/claude-sonnet-4-5@20250929", 200_000),
+        "latest": ("claude-sonnet-4-5-latest", 200_000),
+        "Bedrock": ("anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
+        "Bedrock with region": ("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", 200_000),
+        "variant of OpenRouter": ("openrouter/anthropic/claude-sonnet-4-5:free", 200_000),
+        "fine-tuned": ("ft:gpt-4.1-2025-04-14:organisation:name:id", 1_047_576),
+    },
 )
 def test_a_model_is_found_under_the_names_people_write(model: str, expected: int) -> None:
     assert find_window(model) == ModelWindow(expected, False, "litellm")

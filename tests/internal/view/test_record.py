@@ -8,6 +8,7 @@ from compaction_hooks import CompactionReason, CompactionRecord, Usage
 from compaction_hooks.errors import RecordError
 from compaction_hooks.view.parts import Reduction
 from compaction_hooks.view.record import ParentSummary, Pin, collect_own_texts
+from tests.cases import folded
 
 RECORD = CompactionRecord(
     id="a1",
@@ -90,27 +91,27 @@ def test_an_unreadable_calibration_is_an_empty_one(value: object) -> None:
     assert record == replace(RECORD, calibration={})
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        pytest.param({"version": 99}, "version=99 is newer", id="newer version"),
-        pytest.param({"version": None}, "version must be int", id="no version"),
-        pytest.param({"summary": 7}, "summary must be str, not int", id="wrong type"),
-        pytest.param({"pins": "x"}, "pins must be a list, not str", id="pins"),
-        pytest.param({"pins": [3]}, "pins must be an object, not int", id="a pin"),
-        pytest.param({"read_files": [1]}, "read_files", id="files"),
-        pytest.param({"covered_runs": True}, "covered_runs must be int, not bool", id="a bool is no number"),
-        pytest.param({"covered_digest": None}, "covered_digest", id="missing"),
-        pytest.param({"read_files": "a.py"}, "read_files", id="one file instead of a list"),
-        pytest.param({"digest": 3}, "^digest must be an object", id="digest"),
-        pytest.param({"base": 3}, "^base must be an object", id="base"),
-        pytest.param({"usage": 3}, "^usage must be an object", id="usage"),
-        pytest.param({"reason": "boredom"}, "reason=<str> is not one of threshold, overflow", id="unknown reason"),
-        pytest.param({"reductions": [{"run": 1}]}, "^reductions: kind=None", id="no reduction"),
-        pytest.param({"reductions": [{"kind": "x", "digest": "d"}]}, "^reductions: kind=<str>", id="unknown reduction"),
-        pytest.param({"reductions": [{"kind": "text", "run": None}]}, "^run must be int", id="a reduction's number"),
-        pytest.param({"reductions": [{"kind": "text", "run": 1, "ordinal": 1}]}, "^digest", id="a reduction's digest"),
-    ],
+@folded(
+    "changes, says",
+    {
+        "newer version": ({"version": 99}, "version=99 is newer"),
+        "no version": ({"version": None}, "version must be int"),
+        "wrong type": ({"summary": 7}, "summary must be str, not int"),
+        "pins": ({"pins": "x"}, "pins must be a list, not str"),
+        "a pin": ({"pins": [3]}, "pins must be an object, not int"),
+        "files": ({"read_files": [1]}, "read_files"),
+        "a bool is no number": ({"covered_runs": True}, "covered_runs must be int, not bool"),
+        "missing": ({"covered_digest": None}, "covered_digest"),
+        "one file instead of a list": ({"read_files": "a.py"}, "read_files"),
+        "digest": ({"digest": 3}, "^digest must be an object"),
+        "base": ({"base": 3}, "^base must be an object"),
+        "usage": ({"usage": 3}, "^usage must be an object"),
+        "unknown reason": ({"reason": "boredom"}, "reason=<str> is not one of threshold, overflow"),
+        "no reduction": ({"reductions": [{"run": 1}]}, "^reductions: kind=None"),
+        "unknown reduction": ({"reductions": [{"kind": "x", "digest": "d"}]}, "^reductions: kind=<str>"),
+        "a reduction's number": ({"reductions": [{"kind": "text", "run": None}]}, "^run must be int"),
+        "a reduction's digest": ({"reductions": [{"kind": "text", "run": 1, "ordinal": 1}]}, "^digest"),
+    },
 )
 def test_a_damaged_record_names_its_field(changes: dict[str, object], says: str) -> None:
     with pytest.raises(RecordError, match=says):
