@@ -112,20 +112,25 @@ class Talk:
             call = {"id": f"shelf_{shelf}", "type": "function", "function": function}
             read = {"role": "tool", "tool_call_id": call["id"], "content": read_shelf(shelf)}
             self.messages += [{"role": "assistant", "content": "", "tool_calls": [call]}, read]
-        said = ""
-        for _ in range(3):
-            message = self._ask(self.messages)
-            self.messages.append(message)
-            said, calls = message["content"], message.get("tool_calls") or ()
-            if not calls:
-                break
-            self.messages += [self._run(call) for call in calls]
+        said = self._answer(self.messages)
         self.report.turns += 1
-        return str(said)
+        return said
 
     def ask_apart(self, question: str) -> str:
         """Ask something on a copy of the conversation: no question sees another one's answer."""
-        return str(self._ask([*self.messages, {"role": "user", "content": question}]).get("content") or "")
+        return self._answer([*self.messages, {"role": "user", "content": question}])
+
+    def _answer(self, messages: list[Any]) -> str:
+        """Ask the model, and run the tools that it calls, three times at most; add both to the messages, and return its answer."""
+        said = ""
+        for _ in range(3):
+            message = self._ask(messages)
+            messages.append(message)
+            said, calls = str(message["content"]), message.get("tool_calls") or ()
+            if not calls:
+                break
+            messages += [self._run(call) for call in calls]
+        return said
 
     def _ask(self, messages: list[Any]) -> dict[str, Any]:
         tools: list[Any] = [SHELF, *map(_schema_of, self.own)]

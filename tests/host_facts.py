@@ -407,6 +407,8 @@ FULL = (
     AdapterFact("after_a_restart", after_a_restart, needs="history"),
     AdapterFact("veto", veto),
     AdapterFact("by_hand", by_hand),
+)
+TEN = (
     AdapterFact("ten_by_a_model", partial(at_the_threshold, **_TEN)),
     AdapterFact("ten_by_rule", partial(at_the_threshold, **_RULE, **_TEN)),
     AdapterFact("ten_by_a_model_sync", partial(at_the_threshold, way=_sync, **_TEN), needs="sync"),
@@ -415,13 +417,13 @@ FULL = (
 
 
 def by_host_facts(**kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Parametrize by fact and kind of model: the fast suite has two facts, with the first kind."""
+    """Parametrize by fact and kind of model: ten compactions with the first kind; the fast suite has two facts with it."""
     ((name, names),) = kinds.items()
     return pytest.mark.parametrize(
         ("fact", name),
         [
             pytest.param(fact, kind, id=f"{fact}-{kind}", marks=() if fact in FAST and not place else pytest.mark.full)
             for place, kind in enumerate(names)
-            for fact in (*FAST, *FULL)
+            for fact in (*FAST, *FULL, *(() if place else TEN))
         ],
     )

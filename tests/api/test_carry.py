@@ -33,7 +33,7 @@ from compaction_hooks.recall import find_facts, loss_of
 from compaction_hooks.stores import MemoryStore
 from compaction_hooks.testing import check_view
 from compaction_hooks.tokens import CharacterEstimator
-from tests.cases import crossed, folded
+from tests.cases import folded, sampled_rows
 from tests.conversations import (
     PLAIN,
     UNFILLED,
@@ -216,7 +216,15 @@ WRITERS: dict[str, Callable[[Dialect], Numbered | None]] = {
 }
 
 
-@crossed(way=WAYS, dialect=DIALECTS, writer=WRITERS)
+EACH_WITH_EACH = [
+    (way, [*DIALECTS][(row + turn) % len(DIALECTS)], [*WRITERS][(row + 2 * turn) % len(WRITERS)])
+    for row, way in enumerate(WAYS)
+    for turn in range(len(DIALECTS))
+]
+"""Each way in each dialect, and each of the two with each writer."""
+
+
+@pytest.mark.parametrize(("way", "dialect", "writer"), sampled_rows(EACH_WITH_EACH, 7))
 def test_a_text_is_word_for_word_in_the_view_behind_each_of_ten_compactions(
     way: str, dialect: str, writer: str
 ) -> None:
