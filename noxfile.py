@@ -159,7 +159,7 @@ def bare(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The tests of the core: with generated examples, the replay command, tokenizers, and a provider on loopback."""
     session.log(
-        "The fast suite takes about seven minutes on two free cores. It uses servers that are installed, and installs none."
+        "The fast suite takes about four minutes on two free cores. It uses servers that are installed, and installs none."
     )
     _run_core(session, groups=())
 

@@ -400,15 +400,13 @@ def _streamed(played: Scene[Any]) -> Callable[[str], Awaitable[str]]:
 
 
 FAST = (AdapterFact("at_the_threshold", at_the_threshold), AdapterFact("in_one_conversation", in_one_conversation))
+OVERFLOW = AdapterFact("after_an_overflow", after_an_overflow)
 _TEN: Any = {"turns": 12, "least": 10}
 _RULE: Any = {"summarizer": ExtractiveSummarizer()}
 FULL = (
-    AdapterFact("after_an_overflow", after_an_overflow),
     AdapterFact("after_a_restart", after_a_restart, needs="history"),
     AdapterFact("veto", veto),
     AdapterFact("by_hand", by_hand),
-)
-TEN = (
     AdapterFact("ten_by_a_model", partial(at_the_threshold, **_TEN)),
     AdapterFact("ten_by_rule", partial(at_the_threshold, **_RULE, **_TEN)),
     AdapterFact("ten_by_a_model_sync", partial(at_the_threshold, way=_sync, **_TEN), needs="sync"),
@@ -417,13 +415,13 @@ TEN = (
 
 
 def by_host_facts(**kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Parametrize by fact and kind of model: ten compactions with the first kind; the fast suite has two facts with it."""
+    """Parametrize by fact and kind of model: all facts with the first kind, two of which are fast; three with each other kind."""
     ((name, names),) = kinds.items()
     return pytest.mark.parametrize(
         ("fact", name),
         [
             pytest.param(fact, kind, id=f"{fact}-{kind}", marks=() if fact in FAST and not place else pytest.mark.full)
             for place, kind in enumerate(names)
-            for fact in (*FAST, *FULL, *(() if place else TEN))
+            for fact in (*FAST, OVERFLOW, *(() if place else FULL))
         ],
     )
