@@ -11,6 +11,7 @@ Half an hour on two cores with a model of 270 million parameters.
 import argparse
 import logging
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ COLUMNS = (
     "input tokens",
     "read from the cache",
     "seconds waited",
+    "seconds in all",
     "questions answered",
     "tools called",
 )
@@ -65,11 +67,13 @@ def rows(address: str, context: int) -> Iterator[Sequence[object]]:
             ("none: all is sent", "none", False),
             ("by rule, with the tools", "rule", True),
         ):
+            began = time.monotonic()
             got = local_model.run(client, name, context, summaries, offers_tools=offers_tools)
+            seconds = f"{time.monotonic() - began:.0f}"
             called = ", ".join(f"{tool} {count}" for tool, count in sorted(got.called.items())) or "-"
             cached = f"{got.cached_tokens / max(1, got.input_tokens):.0%}"
             figures = (got.turns, got.refused, got.compactions, f"{got.input_tokens:,}", cached, f"{got.waited:.0f}")
-            yield title, *figures, f"{got.right} of {got.questions}", called
+            yield title, *figures, seconds, f"{got.right} of {got.questions}", called
 
 
 def main() -> None:
