@@ -152,17 +152,19 @@ def _assign_new_ids(
     """Give a tool call another id if an earlier one has the same, or if the provider does not accept its form."""
     calls = {result: call for call, result in plan.results.items()}
     used: set[str] = set()
-    turn: dict[Place, str] = {}
+    used_in_turn: set[str] = set()
+    calls_in_turn: set[Place] = set()
     is_answered = False
     counts: dict[str, int] = {}
 
     for piece in pieces:
         if piece.message.role == "tool":
             # Results of other turns do not stay here, so the assistant's messages around them may become one turn.
-            stays = "split_step" in rules or any(calls.get(place) in turn for place, _ in piece.parts)
+            stays = "split_step" in rules or any(calls.get(place) in calls_in_turn for place, _ in piece.parts)
             is_answered = is_answered or stays
         elif is_answered or piece.message.role != "assistant":
-            turn.clear()
+            used_in_turn.clear()
+            calls_in_turn.clear()
             is_answered = False
 
         for place, part in piece.parts:
@@ -170,7 +172,7 @@ def _assign_new_ids(
                 continue
 
             id_ = part.id
-            is_taken = id_ in (used if "duplicate_call" in rules else turn.values()) and "twin_call" in rules
+            is_taken = id_ in (used if "duplicate_call" in rules else used_in_turn) and "twin_call" in rules
             is_refused = "call_id_form" in rules and not takes_call_id(provider, id_)
             if place in unnamed if not id_ else is_taken or is_refused:
                 id_ = _fresh_id(part, used, counts)
@@ -178,7 +180,8 @@ def _assign_new_ids(
                 if place in plan.results:
                     plan.ids[plan.results[place]] = id_
             used.add(id_)
-            turn[place] = id_
+            used_in_turn.add(id_)
+            calls_in_turn.add(place)
 
 
 def _fresh_id(call: ToolCall, used: set[str], counts: dict[str, int]) -> str:

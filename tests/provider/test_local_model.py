@@ -101,21 +101,17 @@ def test_a_server_that_cuts_silently_is_named_in_the_log(
 
 
 @pytest.mark.full
-def test_without_the_library_the_server_refuses(
-    provider: LoopbackProvider, client: Any, request: pytest.FixtureRequest, local_model: Any
+@pytest.mark.parametrize(("way", "is_refused"), [("none", True), ("drop", False)])
+def test_without_the_library_requests_are_refused_or_the_facts_are_dropped(
+    provider: LoopbackProvider,
+    client: Any,
+    request: pytest.FixtureRequest,
+    local_model: Any,
+    way: str,
+    is_refused: bool,
 ) -> None:
     side = provider.conversation(request.node.name, window=CONTEXT, wording="llamacpp")
     side.think = Keeper()
-    report = local_model.run(client, "stock-1", CONTEXT, "none")
-    assert report.refused > 10
-    assert report.right == 0
-
-
-@pytest.mark.full
-def test_without_the_library_a_loop_that_drops_the_oldest_messages_forgets(
-    provider: LoopbackProvider, client: Any, request: pytest.FixtureRequest, local_model: Any
-) -> None:
-    side = provider.conversation(request.node.name, window=CONTEXT, wording="llamacpp")
-    side.think = Keeper()
-    report = local_model.run(client, "stock-1", CONTEXT, "drop")
-    assert (report.refused, report.turns, report.right) == (0, local_model.TURNS, 0)
+    report = local_model.run(client, "stock-1", CONTEXT, way)
+    assert (report.refused > 10) is is_refused
+    assert (report.turns, report.right) == (local_model.TURNS, 0)
